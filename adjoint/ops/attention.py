@@ -31,8 +31,9 @@ from .literals import depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .random import stream_of
-from .reduce import all_p, softmax_p
+from .reduce import all_p
 from .shape import cast_p, reshape_p, transpose_p
+from .softmax import softmax_p
 
 
 class _Choice(threading.local):
@@ -59,7 +60,8 @@ def _scores(q: Value, k: Value, scale: float, causal: bool, mask: Value | None =
 
 def _attend(q: Array, k: Array, v: Array, scale: float, causal: bool) -> tuple[Array, None, Array]:
     weights: Any = _weights_of(q, k, scale, causal)
-    return (weights @ v).astype(q.dtype, copy=False), None, weights
+    # Beside a Python scalar NumPy computes bfloat16 in float32.
+    return (weights @ v).astype(v.dtype, copy=False), None, weights.astype(v.dtype, copy=False)
 
 
 def _weights_of(q: Value, k: Value, scale: float, causal: bool, mask: Value | None = None) -> Tensor:
@@ -400,6 +402,8 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     given = (query, key, value)
     low = query.array.dtype
     if low.itemsize == 2 and device_of(query.array).type == "cpu" and modes.local.autocast is None:

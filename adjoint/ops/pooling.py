@@ -418,6 +418,9 @@ def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Ints
         wanted: tuple[Any, ...] = (output_size,) * rank
     else:
         wanted = (None,) * rank if output_size is None else tuple(output_size)
+    for m in wanted:
+        if isinstance(m, float | complex | str):
+            raise TypeError(f"{op}(): argument 'output_size' must be tuple of ints, but found {type(m).__name__}")
     if len(wanted) != rank:
         if rank == 1:
             raise RuntimeError(f"{op}() argument 'output_size' should contain one int (got {len(wanted)})")

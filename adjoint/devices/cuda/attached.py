@@ -9,6 +9,8 @@ from . import draws as draws
 from . import epilogues as epilogues
 from . import products as products
 from . import reductions as reductions
+from . import scans as scans
+from . import selection as selection
 from . import windows as windows
 from .table import override as override
 
