@@ -8,4 +8,5 @@ from . import ordering as ordering
 from . import products as products
 from . import reductions as reductions
 from . import scans as scans
+from . import special as special
 from .table import override as override

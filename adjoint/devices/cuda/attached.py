@@ -9,6 +9,7 @@ from . import products as products
 from . import reductions as reductions
 from . import scans as scans
 from . import selection as selection
+from . import special as special
 from .table import override as override
 
 with contextlib.suppress(ImportError):
