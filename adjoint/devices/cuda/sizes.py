@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+COLUMNS = 256 << 20  # bytes of a convolution's windows at a time
 BLOCKS = 1056  # blocks that keep a large GPU busy
 PIECE = 64  # elements of a column that a block reduces at least,
 PIECE_OF_ROW = 4096  # and of a row
