@@ -11,4 +11,5 @@ from . import products as products
 from . import recurrent as recurrent
 from . import reductions as reductions
 from . import scans as scans
+from . import special as special
 from .table import override as override

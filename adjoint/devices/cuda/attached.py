@@ -11,6 +11,7 @@ from . import products as products
 from . import reductions as reductions
 from . import scans as scans
 from . import selection as selection
+from . import special as special
 from . import windows as windows
 from .table import override as override
 
