@@ -16,11 +16,11 @@ import numpy as np
 from .._typing import Array, DType, Shape
 from ..devices import contract
 from ..devices.contract import by_class, held
-from ..devices.cpu import device as _cpu  # noqa: F401 - registers itself
-from ..devices.cuda import device as _cuda  # noqa: F401
+from ..devices.cpu import device as _cpu
+from ..devices.cuda import device as _cuda  # noqa: F401 - registers itself
 
 __all__ = [
-    "CPU", "adopt", "array_module", "as_device", "captures", "current", "device", "held", "module_of", "of",
+    "CPU", "address_of", "adopt", "array_module", "as_device", "as_strided", "captures", "current", "device", "held", "linalg_of", "module_of", "of",
     "ones_like", "place_array", "random", "sampled", "set_current",
 ]  # fmt: skip
 
@@ -219,12 +219,21 @@ def _meta() -> Any:
     return meta
 
 
-def module_of(array: Array) -> Any:
-    """Return the module (NumPy, CuPy, ...) whose arrays `array` is one of."""
+def _device_of(array: Any) -> contract.Device:
     found = by_class.get(type(array))
     if found is None and hasattr(array, "level"):  # a payload: what is made for it must be where its memory is
         found = contract.by_name.get(of(array).type)
-    return np if found is None else found.module
+    return _cpu.cpu if found is None else found
+
+
+def module_of(array: Any) -> Any:
+    """Return the module (NumPy, CuPy, ...) whose arrays `array` is one of."""
+    return _device_of(array).module
+
+
+def linalg_of(array: Any) -> Any:
+    """Return the functions of linear algebra for an array: each raises where a matrix has no answer."""
+    return _device_of(array).linalg
 
 
 # An entry for each program that is being captured: arrays are known by who lives, so none of a GPU is used again then.
@@ -241,6 +250,16 @@ def ones_like(array: Array) -> Array:
     """Return ones in the shape and dtype of an array, where that one is."""
     found = by_class.get(type(array))
     return np.ones(array.shape, array.dtype) if found is None else found.ones_like(array)
+
+
+def address_of(array: Array) -> int:
+    """Return the address of an array's first element, where it is."""
+    return by_class[type(array)].address_of(array)
+
+
+def as_strided(array: Array, shape: Shape, strides: Shape, offset: int) -> Array:
+    """Return a view, strides and offset in bytes, of the memory that an array looks at."""
+    return by_class[type(array)].as_strided(array, shape, strides, offset)
 
 
 def place_array(array: Any, place: device) -> Any:

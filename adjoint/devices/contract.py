@@ -15,9 +15,11 @@ elementwise programs                `elementwise`: kernels printed from formulas
 reductions, rows, scans, sorting,   rows of `override`, each with the condition under which it applies; what has none
 gather and scatter, products,       is computed by the op's definition
 convolution, attention, ...
+linear algebra, special functions   `linalg`, `special`
 compiled programs                   `program`: runs a captured graph; without `has_programs` the function runs eagerly
 random numbers                      `samples`, `random`: by a seed of the generator; without, the CPU samples
 streams, synchronisation            `synchronize`; a public module, `frontend`, may have ``Stream`` and ``Event``
+memory layout                       `address_of`, `as_strided`: what NumPy's words do not say
 memory                              `memory_stats`, `empty_cache`; `is_sole`, `spare_references` for reusing gradients
 ==================================  ==================================================================================
 
@@ -95,6 +97,14 @@ class Device:
         with self.at(self.index_of(array)):
             return self.adopt(self.module.ones(array.shape, array.dtype))
 
+    def address_of(self, array: Array) -> int:
+        """Return the address, on the device, of an array's first element."""
+        raise NotImplementedError(f"{type(self).__name__}.address_of")
+
+    def as_strided(self, array: Array, shape: Shape, strides: Shape, offset: int) -> Array:
+        """Return a view, strides and offset in bytes, of the memory that an array looks at; its `base` owns that."""
+        raise NotImplementedError(f"{type(self).__name__}.as_strided")
+
     # --- Kernels ------------------------------------------------------------------------------------
 
     def elementwise(self, op: object, saved: tuple[tuple[str, ...], ...], fit_all: Kernel) -> dict[str, Any]:
@@ -119,6 +129,16 @@ class Device:
     def random(self, kind: str, shape: Shape, dtype: DType, seed: int, index: int | None, *params: float) -> Array:
         """Return random numbers by a seed that was taken from the generator."""
         raise NotImplementedError(f"{type(self).__name__}.random")
+
+    @property
+    def linalg(self) -> Any:
+        """The functions of ``numpy.linalg``, which raise where a matrix has no answer."""
+        return self.module.linalg
+
+    @property
+    def special(self) -> Any:
+        """The functions of ``scipy.special``, or those of them that there are; others are computed on the CPU."""
+        return None
 
     # --- Streams and memory -------------------------------------------------------------------------
 

@@ -36,6 +36,13 @@ class CPU(Device):
         """Return the array itself."""
         return array  # type: ignore[return-value]
 
+    @property
+    def special(self) -> Any:
+        """SciPy's, if it is installed."""
+        from scipy import special
+
+        return special
+
     def program(self, graph: Any, kernels: Any) -> object:
         """Return a graph as fused loops and library calls."""
         from ...compiler.program import Program  # the compiler targets devices, and stands below them

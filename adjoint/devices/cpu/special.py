@@ -13,7 +13,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from ...scalar.symbol import Function
-from ..cuda.host import through_host
+from ..contract import by_class, by_name, through_host
 from . import approximations, provider
 from .constants import constants_of
 from .elementwise import elementwise
@@ -33,15 +33,6 @@ def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-@cache
-def _library(name: str) -> Any:
-    if name == "cupy":
-        from cupyx.scipy import special  # type: ignore[import-not-found, unused-ignore]
-    else:
-        from scipy import special
-    return special
-
-
 ndarray = np.ndarray
 # What programs call the functions that `approximations` does not have.
 _CALLED = {"gammainc": "igamma", "gammaincc": "igammac", "airy": "special.airy_ai"} | {
@@ -52,9 +43,9 @@ _CALLED = {"gammainc": "igamma", "gammaincc": "igammac", "airy": "special.airy_a
 
 
 @cache
-def _function(name: str, module: str) -> Callable[..., Any]:
+def _function(name: str, device: str) -> Callable[..., Any]:
     try:
-        found = getattr(_library(module), name, None)
+        found = getattr(by_name[device].special, name, None)
     except ImportError as error:
         own = getattr(approximations, name, None)
         if own is not None:
@@ -63,7 +54,7 @@ def _function(name: str, module: str) -> Callable[..., Any]:
             f"{_CALLED.get(name, name)} is computed by SciPy, which is not installed here; pip install adjoint[math]"
         ) from error
     if found is None:  # CuPy lacks some: one round trip through the host
-        on_host = _function(name, "numpy")
+        on_host = _function(name, "cpu")
         return through_host(f"special.{name}")(on_host)
     return found  # type: ignore[no-any-return]
 
@@ -88,13 +79,13 @@ def special(name: str, part: int | None = None) -> Callable[..., Any]:
 
     def kernel(*arrays: Any) -> Any:
         if part is None and len(arrays) == 1 and type(arrays[0]) is ndarray and arrays[0].dtype.char in "fd":
-            return _function(name, "numpy")(arrays[0])
+            return _function(name, "cpu")(arrays[0])
         dtype = next(a.dtype for a in arrays if hasattr(a, "dtype") and a.dtype.kind not in "biu")
         if dtype.kind == "c":
             found = "ComplexFloat" if dtype.itemsize == 8 else "ComplexDouble"
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{found}': it takes real numbers")
-        on_gpu = any(hasattr(a, "dtype") and not isinstance(a, np.ndarray | np.generic) for a in arrays)
-        function = _function(name, "cupy" if on_gpu else "numpy")
+        places = [found.name for a in arrays if (found := by_class.get(type(a))) is not None and not found.is_host]
+        function = _function(name, places[0] if places else "cpu")
         if dtype.itemsize == 2:
             arrays = tuple(a.astype(np.float32) if getattr(a, "dtype", None) == dtype else a for a in arrays)
         out = function(*arrays) if part is None else function(*arrays)[part]

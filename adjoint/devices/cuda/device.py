@@ -100,6 +100,19 @@ class CUDA(Device):
         """Return a copy of an array as NumPy's; waits for what computes it."""
         return array.get()  # type: ignore[attr-defined]
 
+    def address_of(self, array: Array) -> int:
+        """Return the address of an array's first element."""
+        return int(array.data.ptr)
+
+    def as_strided(self, array: Array, shape: Shape, strides: Shape, offset: int) -> Array:
+        """Return a view with any strides that knows whose memory it looks at, which CuPy's own does not."""
+        owner = array if array.base is None else array.base
+        flat = (owner if owner.flags.c_contiguous else owner.T).reshape(-1).view(np.uint8)
+        memory = flat[array.data.ptr - owner.data.ptr + offset :]
+        view = memory[: memory.size // array.itemsize * array.itemsize].view(array.dtype)
+        view._set_shape_and_strides(shape, strides, True, True)
+        return view
+
     def ones_like(self, array: Array) -> Array:
         """Return ones in the shape and dtype of an array, by a kernel."""
         return self._elementwise.ones_like(array)
@@ -107,6 +120,20 @@ class CUDA(Device):
     def elementwise(self, op: object, saved: tuple[tuple[str, ...], ...], fit_all: Kernel) -> dict[str, Any]:
         """Return kernels printed from a primitive's formulas."""
         return self._elementwise.specialized(op, saved, fit_all)
+
+    @property
+    def linalg(self) -> Any:
+        """CuPy's, which are made to raise."""
+        from . import algebra  # imports CuPy
+
+        return algebra
+
+    @property
+    def special(self) -> Any:
+        """CuPy's."""
+        from cupyx.scipy import special  # type: ignore[import-not-found, unused-ignore]
+
+        return special
 
     def program(self, graph: Any, kernels: Any) -> object:
         """Return what replays a captured graph as kernels recorded into a CUDA graph."""
