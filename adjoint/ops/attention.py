@@ -31,8 +31,9 @@ from .literals import depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .random import stream_of
-from .reduce import all_p, softmax_p
+from .reduce import all_p
 from .shape import cast_p, reshape_p, transpose_p
+from .softmax import softmax_p
 
 
 class _Choice(threading.local):
