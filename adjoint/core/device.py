@@ -20,8 +20,8 @@ from ..devices.cpu import device as _cpu
 from ..devices.cuda import device as _cuda  # noqa: F401 - registers itself
 
 __all__ = [
-    "CPU", "address_of", "adopt", "array_module", "as_device", "as_strided", "captures", "current", "device", "held", "linalg_of", "module_of", "of",
-    "ones_like", "place_array", "random", "sampled", "set_current",
+    "CPU", "address_of", "adopt", "array_module", "as_device", "as_strided", "captures", "current", "device", "held",
+    "linalg_of", "module_of", "of", "ones_like", "place_array", "random", "sampled", "set_current",
 ]  # fmt: skip
 
 # The names torch knows; tensors can be made on those for which a device is registered, and on "meta".
@@ -246,15 +246,16 @@ def adopt(value: Array) -> Array:
     return value if found is None else found.adopt(value)
 
 
-def ones_like(array: Array) -> Array:
+def ones_like(array: Any) -> Array:
     """Return ones in the shape and dtype of an array, where that one is."""
     found = by_class.get(type(array))
-    return np.ones(array.shape, array.dtype) if found is None else found.ones_like(array)
+    return _device_of(array).module.ones(array.shape, array.dtype) if found is None else found.ones_like(array)
 
 
 def address_of(array: Array) -> int:
-    """Return the address of an array's first element, where it is."""
-    return by_class[type(array)].address_of(array)
+    """Return the address of an array's first element, where it is; values without memory raise."""
+    found = by_class.get(type(array))
+    return int(array.data.ptr) if found is None else found.address_of(array)
 
 
 def as_strided(array: Array, shape: Shape, strides: Shape, offset: int) -> Array:

@@ -15,6 +15,7 @@ elementwise programs                `elementwise`: kernels printed from formulas
 reductions, rows, scans, sorting,   rows of `override`, each with the condition under which it applies; what has none
 gather and scatter, products,       is computed by the op's definition
 convolution, attention, ...
+many arrays in one launch           `multi_tensor`: optimizers, gradient scaling, norms of all gradients; optional
 linear algebra, special functions   `linalg`, `special`
 compiled programs                   `program`: runs a captured graph; without `has_programs` the function runs eagerly
 random numbers                      `samples`, `random`: by a seed of the generator; without, the CPU samples
@@ -28,7 +29,7 @@ A device registers itself once; from then on ``device(name)`` and ``x.to(name)``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
@@ -38,7 +39,18 @@ import numpy as np
 from .._typing import Array, DType, Kernel, Shape
 from .overrides import Overrides
 
-__all__ = ["Device", "by_class", "by_name", "held", "loaded", "of", "register", "through_host", "through_host_names"]
+__all__ = [
+    "Device",
+    "by_class",
+    "by_name",
+    "held",
+    "loaded",
+    "multi_tensor",
+    "of",
+    "register",
+    "through_host",
+    "through_host_names",
+]
 
 
 class Device:
@@ -131,6 +143,11 @@ class Device:
         raise NotImplementedError(f"{type(self).__name__}.random")
 
     @property
+    def multi_tensor(self) -> Any:
+        """Kernels over many arrays in one launch, as of all parameters: a module like `cuda/many.py`, or None."""
+        return None
+
+    @property
     def linalg(self) -> Any:
         """The functions of ``numpy.linalg``, which raise where a matrix has no answer."""
         return self.module.linalg
@@ -194,6 +211,13 @@ def loaded(name: str) -> Device:
 def of(array: Array) -> Device | None:
     """Return the device whose array this is; None of payloads, scalars and classes that no device has."""
     return by_class.get(type(array))
+
+
+def multi_tensor(arrays: Sequence[Array]) -> Any:
+    """Return kernels over many arrays if their device has some and each array is dense, else None."""
+    device = by_class.get(type(arrays[0]))
+    kernels = None if device is None else device.multi_tensor
+    return kernels if kernels is not None and kernels.are_dense(arrays) else None
 
 
 # --- What a device cannot compute --------------------------------------------------------------------

@@ -145,8 +145,8 @@ def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
 def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
     outside = offset >= x.shape[axis2] or -offset >= x.shape[axis1]  # where NumPy's starts outside of the memory, too
     view = x.diagonal(0, axis1, axis2)[..., :0] if outside else x.diagonal(offset, axis1, axis2)
-    if type(view) is ndarray and x.flags.writeable:
-        view.flags.writeable = True
+    if not getattr(view.flags, "writeable", True):  # NumPy's is not
+        view.flags.writeable = x.flags.writeable
     return view
 
 

@@ -1,7 +1,7 @@
 """A device made of boxes: NumPy's memory behind an array class of its own. docs/extending/device.md walks through it.
 
 A `Box` is no `ndarray` and turns into none: it speaks NumPy's words by `__array_ufunc__` and `__array_function__`, and
-refuses arrays of the CPU beside it. So an op that reaches for NumPy's memory, or makes an array on the wrong device, fails.
+refuses arrays of the CPU beside it: an op that reaches for NumPy's memory, or makes an array on another device, fails.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _put_operators() -> None:
 
 
 def _operated(function: Callable[..., Any], x: Any, y: Any) -> Any:
-    """Return what an operator gives; Python tries the other operand where that has words of its own, as Tensors have."""
+    """Return what an operator gives; Tensors and payloads have operators of their own, which Python tries next."""
     for v in (x, y):
         if not isinstance(v, Box | np.ndarray | np.generic | bool | int | float | complex):
             return NotImplemented

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._typing import Array
 from ..contract import Device, register
+from .memory import place_of
 from .table import override
 
 __all__ = ["CPU", "cpu"]
@@ -35,6 +36,10 @@ class CPU(Device):
     def to_host(self, array: Array) -> np.ndarray:
         """Return the array itself."""
         return array  # type: ignore[return-value]
+
+    def address_of(self, array: Array) -> int:
+        """Return the address of an array's first element."""
+        return place_of(array)
 
     @property
     def special(self) -> Any:

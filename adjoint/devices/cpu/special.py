@@ -84,7 +84,7 @@ def special(name: str, part: int | None = None) -> Callable[..., Any]:
         if dtype.kind == "c":
             found = "ComplexFloat" if dtype.itemsize == 8 else "ComplexDouble"
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{found}': it takes real numbers")
-        places = [found.name for a in arrays if (found := by_class.get(type(a))) is not None and not found.is_host]
+        places = [d.name for a in arrays if (d := by_class.get(type(a))) is not None and not d.is_host]
         function = _function(name, places[0] if places else "cpu")
         if dtype.itemsize == 2:
             arrays = tuple(a.astype(np.float32) if getattr(a, "dtype", None) == dtype else a for a in arrays)

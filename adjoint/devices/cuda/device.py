@@ -122,6 +122,13 @@ class CUDA(Device):
         return self._elementwise.specialized(op, saved, fit_all)
 
     @property
+    def multi_tensor(self) -> Any:
+        """Kernels whose blocks find their arrays in a table."""
+        from . import many  # imports CuPy
+
+        return many
+
+    @property
     def linalg(self) -> Any:
         """CuPy's, which are made to raise."""
         from . import algebra  # imports CuPy
