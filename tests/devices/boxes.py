@@ -4,6 +4,7 @@ A `Box` is no `ndarray` and turns into none: it speaks NumPy's words by `__array
 refuses arrays of the CPU beside it: an op that reaches for NumPy's memory, or makes an array on another device, fails.
 """
 
+# --8<-- [start:imports]
 from __future__ import annotations
 
 import operator
@@ -14,9 +15,12 @@ import numpy as np
 
 from adjoint.devices.contract import Device, register
 
+# --8<-- [end:imports]
+
 __all__ = ["Box", "Boxes", "boxes"]
 
 
+# --8<-- [start:array]
 class Box:
     """An array: it holds NumPy's, which only `Boxes.to_host` gives away."""
 
@@ -74,6 +78,10 @@ class Box:
         return f"Box({self.inner!r})"
 
 
+# --8<-- [end:array]
+
+
+# --8<-- [start:conversion]
 def _put_operators() -> None:
     """Give boxes Python's operators, those that write in place, and conversions of a single element."""
     two = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split()
@@ -146,8 +154,10 @@ def _boxed(value: Any, sources: list[Box]) -> Any:
 
 
 _put_operators()
+# --8<-- [end:conversion]
 
 
+# --8<-- [start:module]
 class Words:
     """The array module: NumPy's functions, whose results are boxes."""
 
@@ -175,6 +185,10 @@ class Words:
         return Box(np.array(value.inner if isinstance(value, Box) else value, dtype))
 
 
+# --8<-- [end:module]
+
+
+# --8<-- [start:device]
 class Boxes(Device):
     """The device: a name, a class, a module, and copies; all else is what the contract says without them."""
 
@@ -203,3 +217,4 @@ class Boxes(Device):
 
 
 boxes = register(Boxes())
+# --8<-- [end:device]

@@ -19,6 +19,11 @@ from .boxes import Box, Boxes, boxes
 
 HERE = boxes.name
 NO_GRADIENT = {"standard_gamma_grad", "dirichlet_grad", "qr_r"}  # whose derivatives are refused, as in torch
+# What still takes another class than NumPy's for a GPU, or its own index arrays for those of the device.
+PENDING = {
+    **dict.fromkeys((f"circular_pad{n}d{back}" for n in (1, 2, 3) for back in ("", "_backward")), "index arrays of taps"),
+    "flash": "kernels of Triton", "masked_flash": "kernels of Triton", "scatter_reduce": "kernels of CUDA",
+}  # fmt: skip
 
 
 def _computed(name: str, sample: Sample, place: str) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
@@ -45,7 +50,10 @@ def _numbers(x: Any) -> np.ndarray:
     return np.array(x.detach().cpu().resolve_conj().resolve_neg().numpy())
 
 
-@pytest.mark.parametrize("name", sorted(registry))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.xfail(reason=PENDING[n])) if n in PENDING else n for n in sorted(registry)],
+)
 def test_a_primitive_computes_what_the_cpu_does(name: str) -> None:
     for sample in samples(name):
         (values, grads), (expected, wanted) = (_computed(name, sample, place) for place in (HERE, "cpu"))
