@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from . import convolution as convolution
 from . import copies as copies
 from . import draws as draws
 from . import elementwise as elementwise
@@ -15,6 +16,7 @@ from . import reductions as reductions
 from . import rows as rows
 from . import scans as scans
 from . import selection as selection
+from . import windows as windows
 from .table import override as override
 
 with contextlib.suppress(ImportError):
