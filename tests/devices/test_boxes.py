@@ -19,9 +19,8 @@ from .boxes import Box, Boxes, boxes
 
 HERE = boxes.name
 NO_GRADIENT = {"standard_gamma_grad", "dirichlet_grad", "qr_r"}  # whose derivatives are refused, as in torch
-# What still takes another class than NumPy's for a GPU, or its own index arrays for those of the device.
+# What still takes another class than NumPy's for a GPU.
 PENDING = {
-    **{f"circular_pad{n}d{back}": "index arrays of taps" for n in (1, 2, 3) for back in ("", "_backward")},
     "flash": "kernels of Triton", "masked_flash": "kernels of Triton", "scatter_reduce": "kernels of CUDA",
 }  # fmt: skip
 
