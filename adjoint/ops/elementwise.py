@@ -702,7 +702,7 @@ def _joined(x: Any, y: Any) -> Any:
         )
     shape = np.broadcast_shapes(x.shape, y.shape)
     out = np.empty_like(x, shape=shape, dtype=np.complex64 if x.dtype == np.float32 else np.complex128)
-    out.real, out.imag = x, y
+    out.real[...], out.imag[...] = x, y
     return out
 
 
