@@ -17,7 +17,7 @@ from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..devices.cpu import forks, threads
 from ..devices.cpu.products import LARGE, dot_into
-from ..ops.gather import check_rows
+from ..ops.bounds import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose
 from .expressions import FLOATS, is_elementwise, name_of

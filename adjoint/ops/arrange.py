@@ -142,7 +142,7 @@ def repeat_interleave(
         )
         return reshape(spread.clone(), (*shape[:axis], length * n, *shape[axis + 1 :]))
     index = beside(np.repeat(np.arange(length), counts), input)
-    from .gather import index_select
+    from .slices import index_select
 
     return index_select(input, axis, index)
 

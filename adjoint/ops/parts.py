@@ -18,10 +18,12 @@ from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
 from ..core.views import note_reach, refresh
-from .arguments import count_of, dim_in, either, index_of, missing, require_tensor, shape_from
+from .arguments import count_of, dim_in, either, index_of, missing, shape_from
+from .bounds import as_slice, check_size
 from .compare import zeros_p
 from .create import into
-from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
+from .index import index_p, select_p, slice_p, unindex_p
+from .index_put import set_slice_p
 from .precision import autocasting
 from .shape import become, expand_p, reshape, reshape_p, unsqueeze_p
 
@@ -112,7 +114,7 @@ def select_scatter(
     """Return `input` with `src` at one place along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     part = select(input, dim, index)
-    _check_same_shape(part, src, "select_scatter")
+    check_size(part, src, "select_scatter")
     written = set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...))
     return into(out, fold(written, "SelectScatterBackward0", input, src, dim=dim, index=index))
 
@@ -125,17 +127,8 @@ def slice_scatter(
     dim = dim if axis is None else either(dim, axis, 0)
     item = as_slice(slice(start, end, step))
     index = (*(_ALL,) * dim_in(dim, input.array.ndim), item, ...)
-    _check_same_shape(slice_p(input, index), src, "slice_scatter")
+    check_size(slice_p(input, index), src, "slice_scatter")
     return into(out, set_slice_p(input, src, index))
-
-
-def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
-    require_tensor(src, "src", op)
-    if part.array.shape != src.array.shape:
-        raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, "
-            f"slice size = {list(part.array.shape)}"
-        )
 
 
 # --- Diagonals --------------------------------------------------------------------------------------
@@ -144,8 +137,8 @@ def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
 def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
     outside = offset >= x.shape[axis2] or -offset >= x.shape[axis1]  # where NumPy's starts outside of the memory, too
     view = x.diagonal(0, axis1, axis2)[..., :0] if outside else x.diagonal(offset, axis1, axis2)
-    if type(view) is ndarray and x.flags.writeable:
-        view.flags.writeable = True
+    if not getattr(view.flags, "writeable", True):  # NumPy's is not
+        view.flags.writeable = x.flags.writeable
     return view
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import attention as attention
+from . import gathering as gathering
 from . import products as products
 from . import reductions as reductions
 from .table import override as override

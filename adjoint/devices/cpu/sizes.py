@@ -10,3 +10,6 @@ BROADCAST = 16384  # up to here a gradient that is repeated is copied out
 BATCH = 1 << 13  # elements of a batch of matrices that threads may share
 PLACES = 1024  # up to here the places of elements are cached for the next call
 ATTENTION = 1 << 13  # weights from which on they are computed in blocks, and found again in the backward pass
+INDEX = 4096  # elements of an index up to which offsets are cached for the next call, and bounds found by a search
+GATHER = 1 << 15  # elements above which compiled loops may gather, add and look up rows
+ROWS_PER_THREAD = 1 << 17  # elements of whole rows by index that are worth a thread

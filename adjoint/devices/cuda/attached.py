@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from . import epilogues as epilogues
+from . import gathering as gathering
+from . import joining as joining
 from . import products as products
 from . import reductions as reductions
 from .table import override as override
