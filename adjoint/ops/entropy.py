@@ -25,8 +25,9 @@ from .gather import gather_p
 from .loss import MEAN, NONE, SUM, reduction_of
 from .piecewise import where_p
 from .precision import autocasting
-from .reduce import _log_softmax, _sum, both_on_gpu, log_softmax_p, softmax_p, sum_p, title_of
+from .reduce import _sum, both_on_gpu, sum_p, title_of
 from .shape import cast_p, expand_p, reshape_p
+from .softmax import _log_softmax, log_softmax_p, softmax_p
 
 ndarray = np.ndarray
 _FULL = (np.dtype("float32"), np.dtype("float64"))

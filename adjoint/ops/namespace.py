@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .shape import *
     from .signal import *
     from .slices import *
+    from .softmax import *
     from .sorting import *
     from .special import *
     from .variates import *
@@ -54,7 +55,7 @@ else:
     # A room that comes later has the last word on a name.
     _NAMES = (
         "create", "ranges", "random", "memory", "questions", "interop", "elementwise", "power", "piecewise",
-        "compare", "activation", "special", "reduce", "extremes", "scan", "measure", "shape", "index_put",
+        "compare", "activation", "special", "reduce", "softmax", "extremes", "scan", "measure", "shape", "index_put",
         "join", "arrange", "gather", "scatter", "slices", "embedding", "sorting", "parts", "kinds", "copied",
         "contraction", "conv", "pooling", "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native",
         "places", "recurrent", "removed", "variates",

@@ -429,7 +429,7 @@ SAMPLES: dict[str, list[Any]] = {
                        floats(2, k=1), floats(2, k=2))],
     "group_norm": [via(lambda x, w, b: F.group_norm(x, 2, w, b), floats(2, 4, 3), floats(4, k=1), floats(4, k=2))],
     "rms_norm": [via(lambda x, w: F.rms_norm(x, (4,), w), _X, floats(4, k=1))],
-    "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal, None)
+    "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal)
                for causal in (False, True)],
     "flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), 0.7, causal) for causal in (False, True)],
     "masked_flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), mask, 0.7, False, 1.0, 0)
