@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from . import copies as copies
 from . import epilogues as epilogues
 from . import gathering as gathering
 from . import joining as joining
