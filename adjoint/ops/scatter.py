@@ -239,25 +239,19 @@ def scatter_add_(
 _JOINS = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
-def _reduce_at(x: Array, y: Array, i: Array, axis: int, reduce: str) -> Array:
-    xp = module_of(x)
-    out = xp.array(x, order="C")
-    whole, at, picked = positions(out, i, axis)
-    getattr(xp, _JOINS[reduce].__name__).at(whole, at, xp.broadcast_to(y, i.shape).reshape(picked))
-    return out
-
-
-# `x`, with each value of `y` multiplied into (or compared with) the element that an index names: part of the next.
-reduce_at_p: Primitive = nary(_reduce_at, inputs=3)
-
-
 def _scatter_reduce(x: Array, y: Array, i: Array, axis: int, reduce: str, include_self: bool) -> Array:
-    out = x if include_self else scatter_p(x, x.dtype.type(_start_of(x.dtype, reduce)), i, axis)
+    xp = module_of(x)
+    if not include_self:
+        x = scatter_p(x, x.dtype.type(_start_of(x.dtype, reduce)), i, axis)
+        if reduce in _JOINS:
+            return scatter_reduce_p(x, y, i, axis, reduce, True)
     if reduce in _JOINS:
-        return reduce_at_p(out, y, i, axis, reduce)
-    out = scatter_add_p(out, y, i, axis)
+        out = xp.array(x, order="C")
+        whole, at, picked = positions(out, i, axis)
+        getattr(xp, _JOINS[reduce].__name__).at(whole, at, xp.broadcast_to(y, i.shape).reshape(picked))
+        return out
+    out = scatter_add_p(x, y, i, axis)
     if reduce == "mean":
-        xp = module_of(x)
         before, ones = xp.full(x.shape, int(include_self), np.int64), xp.ones(i.shape, np.int64)
         count = xp.maximum(scatter_add_p(before, ones, i, axis), 1)
         out = (out // count if x.dtype.kind in "iu" else out / count).astype(x.dtype)

@@ -196,14 +196,14 @@ def turn_backward(g: Array, *how: object) -> Array:
     return copied(g)
 
 
-@override("tril", when=lambda x, diagonal: x.ndim > 1)
+@override("tril")
 def tril(x: Array, diagonal: int) -> Array:
     """Return matrices with zeros above a diagonal."""
     found = _triangle(x, diagonal, True) if x.size > sizes.TRIANGLE else None
     return where(np.tri(*x.shape[-2:], diagonal, np.bool_), x, _zero_of(x)) if found is None else found
 
 
-@override("triu", when=lambda x, diagonal: x.ndim > 1)
+@override("triu")
 def triu(x: Array, diagonal: int) -> Array:
     """Return matrices with zeros below a diagonal."""
     found = _triangle(x, diagonal, False) if x.size > sizes.TRIANGLE else None
@@ -245,6 +245,21 @@ def _cat(definition: Kernel) -> Kernel:
     return cat
 
 
+@override.around("cat", gradient="joint")
+def _cat_backward(definition: Kernel) -> Kernel:
+    def cat_backward(g: Array, xs_shape: Sequence[Shape], axis: int, needs: Sequence[bool]) -> Sequence[Array | None]:
+        if type(g) is not ndarray or axis:
+            return definition(g, xs_shape, axis, needs=needs)
+        parts, at = [], 0
+        for shape, needed in zip(xs_shape, needs):
+            end = at + shape[0]
+            parts.append(g[at:end] if needed else None)
+            at = end
+        return parts
+
+    return cat_backward
+
+
 @override.around("stack")
 def _stack(definition: Kernel) -> Kernel:
     cat = _cat(definition)
@@ -258,11 +273,37 @@ def _stack(definition: Kernel) -> Kernel:
     return stack
 
 
-@override("cast", least=sizes.BROADCAST, when=lambda x, dtype: uniform(x) and isinstance(dtype, np.dtype))
-def cast(x: Array, dtype: Any) -> Array:
-    """Return one number, repeated, in another dtype."""
-    first = x[(0,) * x.ndim]
-    return copied(np.broadcast_to((first.real if dtype.kind != "c" else first).astype(dtype), x.shape))
+@override.around("cast")
+def _cast(definition: Kernel) -> Kernel:
+    def cast(x: Array, dtype: Any) -> Array:
+        if type(x) is not ndarray or x.dtype.kind == "c" or type(dtype) is type:
+            return definition(x, dtype)
+        if x.flags.c_contiguous:
+            return x.astype(getattr(dtype, "np", dtype))
+        if x.size >= sizes.BROADCAST and uniform(x):
+            return copied(np.broadcast_to(x[(0,) * x.ndim].astype(dtype), x.shape))
+        return definition(x, dtype)
+
+    return cast
+
+
+def _split_backward(definition: Kernel) -> Kernel:
+    def split_backward(g: Sequence[Array | None], x_shape: Shape, indexes: Sequence[tuple[Any, ...]]) -> Array:
+        out = None
+        for piece, index in zip(g, indexes):
+            if piece is not None:
+                if type(piece) is not ndarray:
+                    return definition(g, x_shape, indexes)
+                if out is None:
+                    out = np.zeros(x_shape, piece.dtype)
+                out[index] = piece
+        return out
+
+    return split_backward
+
+
+for _name in ("split", "split_with_sizes", "unbind"):
+    override.around(_name, gradient="x")(_split_backward)
 
 
 @override("zeros_like", least=sizes.ZEROS, when=lambda x: x.flags.c_contiguous or uniform(x))

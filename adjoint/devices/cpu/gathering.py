@@ -128,34 +128,75 @@ def _ungather(definition: Kernel) -> Kernel:
 
 
 def _added(x: Array, index: Array, y: Array, axis: int) -> bool:
-    """Add `y` to the elements of `x` that an index within bounds names along an axis; return whether that was done."""
+    """Add `y` to the elements of `x` that an index names along an axis, in compiled loops.
+
+    Return whether that was done; it was not, or not all of it, where an index is out of bounds.
+    """
     if index.size <= sizes.GATHER or y.dtype is not x.dtype or (moves := _moves(x, index, axis)) is None:
         return False
     rows, count = x.size // x.shape[-1], index.shape[-1]
     values = _rows(y if y.shape == index.shape else np.broadcast_to(y, index.shape), count)
-    given = (x.reshape(-1), x.shape[-1], index.reshape(-1), count, *values, np.zeros(1, np.int64))
+    wrong = np.zeros(1, np.int64)
+    given = (x.reshape(-1), x.shape[-1], index.reshape(-1), count, *values, wrong)
     run_cuts(moves.scatter_add, "wslswsl", rows, index.size, *given)
+    return not wrong[0]
+
+
+def _scatter(x: Array, y: Array, i: Array, axis: int) -> bool:
+    """Write values, or one for all, where an index names positions along an axis; return whether that was done."""
+    if not x.flags.c_contiguous or i.ndim != x.ndim or not within(i, x.shape[axis] if x.ndim else 1):
+        return False
+    values = y if y.ndim == 0 or y.shape == i.shape else np.broadcast_to(y, i.shape)
+    x.reshape(-1)[_flat(x.shape, i, axis).reshape(-1)] = values.reshape(-1) if y.ndim else y
     return True
 
 
-def _is_flat(x: Array, y: Array, i: Array, axis: int, *how: object) -> bool:
-    """Return whether an array can be written through its flattened view, at an index within bounds."""
-    return x.flags.c_contiguous and i.ndim == x.ndim and within(i, x.shape[axis] if x.ndim else 1)
+def _scatter_add(x: Array, y: Array, i: Array, axis: int) -> bool:
+    """Add values where an index names positions along an axis; return whether that was done."""
+    if not x.flags.c_contiguous or i.ndim != x.ndim:
+        return False
+    if _added(x, i, y, axis):
+        return True
+    if not within(i, x.shape[axis] if x.ndim else 1):
+        return False
+    values = y if y.shape == i.shape else np.broadcast_to(y, i.shape)
+    np.add.at(x.reshape(-1), _flat(x.shape, i, axis).reshape(-1), values.reshape(-1))
+    return True
 
 
-@override.writing("scatter", when=_is_flat)
-def scatter(x: Array, y: Array, i: Array, axis: int) -> None:
-    """Write values, or one for all, where an index names positions along an axis."""
-    values = y if y.ndim == 0 or y.shape == i.shape else np.broadcast_to(y, i.shape)
-    x.reshape(-1)[_flat(x.shape, i, axis).reshape(-1)] = values.reshape(-1) if y.ndim else y
+def _index_add(x: Array, y: Array, i: Array, axis: int) -> bool:
+    """Add slices along an axis where a vector names them; return whether that was done."""
+    if not x.ndim or not within(i, x.shape[axis]):
+        return False
+    index_add(x, y, i, axis)
+    return True
 
 
-@override.writing("scatter_add", when=_is_flat)
-def scatter_add(x: Array, y: Array, i: Array, axis: int) -> None:
-    """Add values where an index names positions along an axis."""
-    if not _added(x, i, y, axis):
-        values = y if y.shape == i.shape else np.broadcast_to(y, i.shape)
-        np.add.at(x.reshape(-1), _flat(x.shape, i, axis).reshape(-1), values.reshape(-1))
+def _attach(name: str, write: Kernel) -> None:
+    """Attach a kernel that writes into its first argument to an op's in-place form and, on a copy, to its value."""
+
+    def value(definition: Kernel) -> Kernel:
+        def kernel(x: Array, y: Array, i: Array, axis: int) -> Array:
+            if type(x) is ndarray and write(out := x.copy(), y, i, axis):
+                return out
+            return definition(x, y, i, axis)
+
+        return kernel
+
+    def in_place(definition: Kernel) -> Kernel:
+        def kernel(x: Array, y: Array, i: Array, axis: int) -> None:
+            if type(x) is not ndarray or not write(x, y, i, axis):
+                definition(x, y, i, axis)
+
+        return kernel
+
+    override.around(name)(value)
+    override.around(f"{name}_")(in_place)
+
+
+_attach("scatter", _scatter)
+_attach("scatter_add", _scatter_add)
+_attach("index_add", _index_add)
 
 
 @override("scatter_add", gradient="y", when=lambda g, i, axis: g.size and uniform(g))
@@ -207,7 +248,6 @@ def index_select_backward(g: Array, i: Array, x_shape: Shape, axis: int) -> Arra
     return out
 
 
-@override.writing("index_add", when=lambda x, y, i, axis: x.ndim and within(i, x.shape[axis]))
 def index_add(x: Array, y: Array, i: Array, axis: int) -> None:
     """Add slices along an axis where a vector names them."""
     count, length = i.size, x.shape[axis]
@@ -297,6 +337,32 @@ def _unembedding(definition: Kernel) -> Kernel:
 
 
 # --- Any index ----------------------------------------------------------------------------------------
+
+
+@override.around("take")
+def _take(definition: Kernel) -> Kernel:
+    def take(x: Array, i: Array) -> Array:
+        if type(x) is ndarray:
+            try:
+                return x.reshape(-1).take(i)
+            except IndexError:
+                pass
+        return definition(x, i)
+
+    return take
+
+
+@override.around("index")
+def _index(definition: Kernel) -> Kernel:
+    def index(xs: tuple[Array, ...], spec: tuple[int, ...]) -> Array:
+        if len(xs) == 2 and type(xs[0]) is ndarray and xs[1].dtype is _int64:
+            try:
+                return xs[0].take(xs[1], spec.index(0))
+            except IndexError:
+                pass
+        return definition(xs, spec)
+
+    return index
 
 
 @override.around("pick")

@@ -41,12 +41,12 @@ _HOW = {"prod": 0, "amax": 1, "amin": 2}
 _THREADS = 128
 
 
-@override("reduce_at")
-def reduce_at(x: Array, y: Array, i: Array, axis: int, reduce: str) -> Array:
+@override("scatter_reduce", when=lambda x, y, i, axis, reduce, include_self: include_self and reduce in _HOW)
+def scatter_reduce(x: Array, y: Array, i: Array, axis: int, reduce: str, include_self: bool) -> Array:
     """Return `x` with each value joined with the element that an index names along an axis."""
     if x.dtype.itemsize < 4:  # a GPU's atomics know no smaller numbers
         wide = np.dtype(np.int32 if x.dtype.kind in "iub" else np.float32)
-        return reduce_at(x.astype(wide), y.astype(wide), i, axis, reduce).astype(x.dtype)
+        return scatter_reduce(x.astype(wide), y.astype(wide), i, axis, reduce, True).astype(x.dtype)
     flat, at = x.copy(order="C").reshape(-1), _flat(x.shape, i, axis, "scatter_reduce")
     values = cupy.ascontiguousarray(cupy.broadcast_to(y, i.shape).reshape(-1), dtype=x.dtype)
     if x.dtype.char not in _KINDS:
