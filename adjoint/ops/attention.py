@@ -360,6 +360,8 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     given = (query, key, value)
     low = query.array.dtype
     if low.itemsize == 2 and device_of(query.array).type == "cpu" and modes.local.autocast is None:

@@ -22,9 +22,16 @@ def check_index(index: Tensor, op: str) -> None:
 
 def check_vector(index: Tensor, op: str) -> Tensor:
     """Return an index that names slices, or raise unless it is a vector of integers."""
+    require_tensor(index, "index", op)
+    if op.startswith("index_fill"):
+        if of(index.array.dtype).name not in ("int64", "int32") and index.array.size:
+            raise IndexError(f"{op}(): Expected dtype int64 for index, got {of(index.array.dtype).name}")
+        if index.array.ndim > 1:
+            raise RuntimeError(f"{op}(): Index has to be a vector/scalar, but got dim: {index.array.ndim}")
+    elif index.array.ndim > 1:
+        words = "Index should have dimension 1 or 0" if "copy" in op else "Index is supposed to be a vector"
+        raise IndexError(f"{op}(): {words}, but got dim: {index.array.ndim}")
     check_index(index, op)
-    if index.array.ndim > 1:
-        raise IndexError(f"{op}(): Index is supposed to be a vector, but got dim: {index.array.ndim}")
     return index
 
 

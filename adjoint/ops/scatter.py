@@ -407,7 +407,7 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     if source.array.dtype != input.array.dtype:
         raise RuntimeError("put_(): self and source expected to have the same dtype")
     if source.array.size != index.array.size:
-        raise RuntimeError(
+        raise IndexError(
             "put_(): Expected source and index to have the same number of elements, but got source.numel() "
             f"= {source.array.size}, index.numel() = {index.array.size}"
         )

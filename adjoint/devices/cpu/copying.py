@@ -39,7 +39,7 @@ def _moves(x: Any, size: int, passes: int = 1) -> Any:
 
 
 def _run(loop: Kernel, kinds: str, total: int, size: int, *given: Any) -> None:
-    run_cuts(loop, kinds, total, size, *given, least=sizes.COPY_PER_THREAD)
+    run_cuts(loop, kinds, total, size, *given, least=sizes.THREAD_COPY)
 
 
 def _rows(x: Any, width: int) -> tuple[Any, int]:
@@ -53,7 +53,7 @@ def _filled(shape: tuple[int, ...], value: Any) -> Any:
     """Return one number, repeated."""
     out = np.empty(shape, f32)
     flat = out.reshape(-1)
-    run_rows(provider.choice.loops.fill, "vf", flat, value, count=pieces(flat, sizes.COPY_PER_THREAD))
+    run_rows(provider.choice.loops.fill, "vf", flat, value, count=pieces(flat, sizes.THREAD_COPY))
     return out
 
 
@@ -69,9 +69,9 @@ def _repeated(x: Any) -> Any:
     numbers, out = first.reshape(-1), np.empty(x.shape, f32)
     rows = out.reshape((numbers.size, -1) if along else (-1, numbers.size))
     if along:
-        run_rows(provider.choice.loops.spread_rows, "vr", numbers, rows, count=pieces(rows, sizes.COPY_PER_THREAD))
+        run_rows(provider.choice.loops.spread_rows, "vr", numbers, rows, count=pieces(rows, sizes.THREAD_COPY))
     else:
-        run_rows(provider.choice.loops.repeat_rows, "rw", rows, numbers, count=pieces(rows, sizes.COPY_PER_THREAD))
+        run_rows(provider.choice.loops.repeat_rows, "rw", rows, numbers, count=pieces(rows, sizes.THREAD_COPY))
     return out
 
 

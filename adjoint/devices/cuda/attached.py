@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 
+from . import convolution as convolution
 from . import copies as copies
 from . import epilogues as epilogues
 from . import gathering as gathering
 from . import joining as joining
 from . import products as products
 from . import reductions as reductions
+from . import scans as scans
+from . import selection as selection
+from . import windows as windows
 from .table import override as override
 
 with contextlib.suppress(ImportError):

@@ -22,7 +22,7 @@ def chosen(request: Any, monkeypatch: Any) -> Iterator[str]:
     if request.param == "fast" and not provider.compiles():
         pytest.skip("Numba is not installed")
     monkeypatch.setattr(sizes, "COPY", 1)
-    monkeypatch.setattr(sizes, "COPY_PER_THREAD", 1 << 14)
+    monkeypatch.setattr(sizes, "THREAD_COPY", 1 << 14)
     monkeypatch.setattr(provider, "ready", lambda: request.param == "fast")
     before = provider.allow(request.param == "fast")
     yield request.param
