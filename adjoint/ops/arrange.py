@@ -200,7 +200,8 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def _roll(x: Array, shifts: tuple[int, ...], axes: Axes) -> Array:
-    return module_of(x).roll(x, shifts, axes)
+    out: Array = module_of(x).roll(x, shifts, axes)
+    return out
 
 
 roll_p: Primitive = parametric(
@@ -266,11 +267,13 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 
 
 def _tril(x: Array, diagonal: int) -> Array:
-    return module_of(x).tril(x, diagonal)
+    out: Array = module_of(x).tril(x, diagonal)
+    return out
 
 
 def _triu(x: Array, diagonal: int) -> Array:
-    return module_of(x).triu(x, diagonal)
+    out: Array = module_of(x).triu(x, diagonal)
+    return out
 
 
 tril_p: Primitive = parametric(_tril, x=lambda g, diagonal: tril_p(g, diagonal), jvp="linear", batch="same")
@@ -368,11 +371,11 @@ def _pad(x: Array, widths: Widths, value: Number) -> Array:
     for n, m, (before, _) in zip(x.shape, shape, widths, strict=True):
         inner.append(slice(max(before, 0), max(min(before + n, m), 0)))
         outer.append(slice(max(-before, 0), max(min(m - before, n), 0)))
-    part = x[tuple(outer)]
+    part: Array = x[tuple(outer)]
     if part.shape == shape:  # where nothing is added
         return part.copy()
     xp = module_of(x)
-    out = xp.zeros(shape, x.dtype) if value == 0 else xp.full(shape, value, x.dtype)
+    out: Array = xp.zeros(shape, x.dtype) if value == 0 else xp.full(shape, value, x.dtype)
     out[tuple(inner)] = part
     return out
 

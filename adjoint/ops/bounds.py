@@ -39,7 +39,7 @@ def outlier(i: Array, low: int, high: int) -> int | None:
     """Return an index that is less than `low` or not less than `high`; None if there is none."""
     if not i.size:
         return None
-    least, most = int(i.min()), int(i.max())
+    least, most = i.min().item(), i.max().item()
     return least if least < low else most if most >= high else None
 
 

@@ -360,7 +360,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     require_tensor(other, "other", "equal")
     a, b = input.array, other.array
     if not modes.unusual and type(a) is type(b) and a.dtype is b.dtype:
-        return a.shape == b.shape and int(np.count_nonzero(a == b)) == a.size
+        return bool(a.shape == b.shape and int(np.count_nonzero(a == b)) == a.size)
     if tuple(input.array.shape) != tuple(other.array.shape):
         return False
     return (input.array is other.array and not _may_hold_nan(input)) or _truth(eq_p(input, other), "equal()")

@@ -43,7 +43,7 @@ def _unembedding(x: Array, i: Array, rows: int, padding: int, by_frequency: bool
     if padding >= 0:
         values = values[numbers != padding]
         numbers = numbers[numbers != padding]
-    out = xp.zeros((rows, *width), x.dtype)
+    out: Array = xp.zeros((rows, *width), x.dtype)
     xp.add.at(out, numbers, values)
     return out
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor
+from .._typing import Array, Shape, Tensor, Value
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
@@ -43,12 +43,13 @@ def positions(x: Array, i: Array, axis: int) -> tuple[Array, tuple[Array, ...], 
 
 def _gather(x: Array, i: Array, axis: int) -> Array:
     x, at, _ = positions(x, i, axis)
-    return x[at].reshape(i.shape)
+    picked: Array = x[at]
+    return picked.reshape(i.shape)
 
 
 def _ungather(x: Array, i: Array, shape: Shape, axis: int) -> Array:
     xp = module_of(x)
-    out = xp.zeros(shape, x.dtype)
+    out: Array = xp.zeros(shape, x.dtype)
     whole, at, picked = positions(out, i, axis)
     xp.add.at(whole, at, xp.broadcast_to(x, i.shape).reshape(picked))
     return out
@@ -64,12 +65,12 @@ def _gather_batch(x: Any, i: Any, axis: Any) -> Any:
     return gather_p(x, i, axis + 1)
 
 
-def grown(x: Array, rank: int) -> Array:
+def grown(x: Value, rank: int) -> Value:
     """Return a value with dimensions of size 1 at its end, up to `rank`."""
     return x if x.ndim >= rank else reshape_p(x, (*x.shape, *(1,) * (rank - x.ndim)))
 
 
-def ungathered(g: Array, i: Array, x_shape: Shape, axis: int) -> Array:
+def ungathered(g: Array, i: Array, x_shape: Shape, axis: int) -> Value:
     """Return zeros of a shape to which a gradient is added along an axis."""
     return ungather_p(g, i, x_shape, axis)
 

@@ -92,7 +92,7 @@ select_p: Primitive = parametric(
 
 
 def _place(x: Array, shape: Shape, index: Index) -> Array:
-    out = module_of(x).zeros(shape, x.dtype)
+    out: Array = module_of(x).zeros(shape, x.dtype)
     out[index] = x
     return out
 
@@ -153,7 +153,7 @@ def beside(x: Any, i: Any) -> Any:
 def _index(xs: tuple[Array, ...], spec: Spec) -> Array:
     x = xs[0]
     try:
-        out = x[numpy_index(tuple([beside(x, i) for i in xs[1:]]), spec)]
+        out: Array = x[numpy_index(tuple([beside(x, i) for i in xs[1:]]), spec)]
     except IndexError as error:
         raise as_bounds_error(error) from None
     return out if out.flags.c_contiguous else out.copy()
@@ -180,7 +180,7 @@ pick_p: Primitive = parametric(
 
 
 def _unindex(xs: tuple[Array, ...], shape: Shape, spec: Spec) -> Array:
-    out = module_of(xs[0]).zeros(shape, xs[0].dtype)
+    out: Array = module_of(xs[0]).zeros(shape, xs[0].dtype)
     add_at(out, tuple([beside(out, i) for i in xs[1:]]), spec, xs[0])
     return out
 

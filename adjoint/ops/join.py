@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from .._typing import Array, Shape, Tensor
+from .._typing import Array, Shape, Tensor, Value
 from ..core import modes
 from ..core.device import module_of
 from ..core.failures import title_of
@@ -26,13 +26,13 @@ _ALL = slice(None)
 
 
 def _concatenate(xs: Sequence[Array], axis: int) -> Array:
-    out = module_of(xs[0]).concatenate(xs, axis)
+    out: Array = module_of(xs[0]).concatenate(xs, axis)
     # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
     return out if out.flags.c_contiguous or out.ndim > 3 else out.copy(order="C")
 
 
-def _cat_xs(g: Array, xs_shape: Sequence[Shape], axis: int, needs: Sequence[bool]) -> list[Array | None]:
-    parts: list[Array | None] = []
+def _cat_xs(g: Array, xs_shape: Sequence[Shape], axis: int, needs: Sequence[bool]) -> list[Value | None]:
+    parts: list[Value | None] = []
     at, lead = 0, (_ALL,) * axis
     for shape, needed in zip(xs_shape, needs):
         end = at + shape[axis]

@@ -49,7 +49,7 @@ def writing(write: Kernel) -> Kernel:
     """Return a kernel that writes into a copy of its first argument, which in a rule may be a NumPy scalar."""
 
     def kernel(x: Array, y: Array, i: Array, axis: int) -> Array:
-        out = module_of(x).array(x, order="C")
+        out: Array = module_of(x).array(x, order="C")
         write(out, y, i, axis)
         return out
 
@@ -239,7 +239,7 @@ def scatter_add_(
 _JOINS = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
-def _scatter_reduce(x: Array, y: Array, i: Array, axis: int, reduce: str, include_self: bool) -> Array:
+def _scatter_reduce(x: Any, y: Array, i: Array, axis: int, reduce: str, include_self: bool) -> Any:
     xp = module_of(x)
     if not include_self:
         x = scatter_p(x, x.dtype.type(_start_of(x.dtype, reduce)), i, axis)

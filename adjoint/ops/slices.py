@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor
+from .._typing import Array, Shape, Tensor, Value
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
@@ -47,7 +47,7 @@ def _index_select(x: Array, i: Array, axis: int) -> Array:
     return (x if x.ndim else x.reshape(1)).take(i, axis=axis)
 
 
-def _row_batch(x: Array, i: Array, axis: int) -> Array:
+def _row_batch(x: Array, i: Value, axis: int) -> Value:
     """Return one index per element of a batch as an index for `gather`: it names whole slices."""
     i = grown(i, 2)
     shape = (i.shape[0], *(1,) * axis, i.shape[1], *(1,) * (x.ndim - axis - 2))
@@ -55,7 +55,7 @@ def _row_batch(x: Array, i: Array, axis: int) -> Array:
     return expand_p(reshape_p(i, shape), full)
 
 
-index_select_p: Primitive = nary(
+index_select_p: Any = nary(
     _index_select,
     inputs=2,
     x=lambda g, i, x_shape, axis: index_add_p(_zeros(g, x_shape), g, i, axis),
@@ -69,7 +69,8 @@ def _zeros(g: Array, shape: Shape) -> Array:
     """Return zeros of a shape where `g` is: raw, since they carry no history."""
     raw = g.array if isinstance(g, TensorBase) else g
     xp = np if isinstance(raw, Payload) else module_of(raw)
-    return literal(xp.zeros(shape, raw.dtype))
+    zeros: Array = literal(xp.zeros(shape, raw.dtype))
+    return zeros
 
 
 def index_select(

@@ -200,14 +200,14 @@ def turn_backward(g: Array, *how: object) -> Array:
 def tril(x: Array, diagonal: int) -> Array:
     """Return matrices with zeros above a diagonal."""
     found = _triangle(x, diagonal, True) if x.size > sizes.TRIANGLE else None
-    return where(np.tri(*x.shape[-2:], diagonal, np.bool_), x, _zero_of(x)) if found is None else found
+    return where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x)) if found is None else found
 
 
 @override("triu")
 def triu(x: Array, diagonal: int) -> Array:
     """Return matrices with zeros below a diagonal."""
     found = _triangle(x, diagonal, False) if x.size > sizes.TRIANGLE else None
-    return where(np.tri(*x.shape[-2:], diagonal - 1, np.bool_), _zero_of(x), x) if found is None else found
+    return where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x) if found is None else found
 
 
 def _zero_of(x: Array) -> Any:
@@ -288,7 +288,7 @@ def _cast(definition: Kernel) -> Kernel:
 
 
 def _split_backward(definition: Kernel) -> Kernel:
-    def split_backward(g: Sequence[Array | None], x_shape: Shape, indexes: Sequence[tuple[Any, ...]]) -> Array:
+    def split_backward(g: Sequence[Array | None], x_shape: Shape, indexes: Sequence[tuple[Any, ...]]) -> Array | None:
         out = None
         for piece, index in zip(g, indexes):
             if piece is not None:

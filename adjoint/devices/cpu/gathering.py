@@ -61,16 +61,16 @@ def _flat(shape: Shape, i: Array, axis: int) -> Array:
     return (i if step == 1 else i * step) + offsets
 
 
-def _compiled(x: Array, size: int) -> Kernel | None:
+def _compiled(x: Array, size: int) -> Any:
     """Return the module of compiled loops where it pays for `size` elements."""
     if provider.loops("gather", x, size) is None:
         return None
     from . import moves
 
-    return moves  # type: ignore[return-value]
+    return moves
 
 
-def _moves(x: Array, index: Array, axis: int) -> Kernel | None:
+def _moves(x: Array, index: Array, axis: int) -> Any:
     """Return compiled loops where they fit: along the last axis, with an index row for each row."""
     if axis != x.ndim - 1 or index.shape[:-1] != x.shape[:-1] or index.dtype is not _int64:
         return None
@@ -160,7 +160,7 @@ def _scatter_add(x: Array, y: Array, i: Array, axis: int) -> bool:
     if not within(i, x.shape[axis] if x.ndim else 1):
         return False
     values = y if y.shape == i.shape else np.broadcast_to(y, i.shape)
-    np.add.at(x.reshape(-1), _flat(x.shape, i, axis).reshape(-1), values.reshape(-1))
+    np.add.at(np.asarray(x.reshape(-1)), _flat(x.shape, i, axis).reshape(-1), values.reshape(-1))
     return True
 
 
@@ -267,12 +267,12 @@ def add_rows(rows: Array, numbers: Array, values: Array) -> None:
     if not count or not width:
         return
     if width == 1 and rows.flags.c_contiguous:
-        np.add.at(rows.reshape(-1), numbers, values.reshape(-1))
+        np.add.at(np.asarray(rows.reshape(-1)), numbers, values.reshape(-1))
         return
     if _added_rows(rows, numbers, values):
         return
     if width >= 128 or count <= 8:  # a row is worth a call of its own
-        for number, value in zip(numbers.tolist(), values):
+        for number, value in zip(np.asarray(numbers).tolist(), values):
             rows[number] += value
         return
     order = np.argsort(numbers, kind="stable")
@@ -382,7 +382,7 @@ def _pick(definition: Kernel) -> Kernel:
 def unindex(xs: tuple[Array, ...], shape: Shape, spec: tuple[int, ...]) -> Array:
     """Return zeros to which elements are added at an index."""
     out = np.zeros(shape, xs[0].dtype)
-    return NotImplemented if index_put(out, *xs, spec, True) is NotImplemented else out
+    return out if index_put(out, *xs, spec, True) else NotImplemented
 
 
 @override.around("index_put_")
@@ -390,7 +390,7 @@ def _index_put(definition: Kernel) -> Kernel:
     def index_put_(x: Array, y: Array, *rest: Any) -> None:
         if type(x) is ndarray:
             if rest[-1]:
-                if index_put(x, y, *rest) is not NotImplemented:
+                if index_put(x, y, *rest):
                     return
             elif len(rest) == 3 and rest[1] == (0,):
                 try:
@@ -403,14 +403,14 @@ def _index_put(definition: Kernel) -> Kernel:
     return index_put_
 
 
-def index_put(x: Array, y: Array, *rest: Any) -> None:
-    """Add values at an index, again for each time an element occurs: as rows where that is all there is to it."""
+def index_put(x: Array, y: Array, *rest: Any) -> bool:
+    """Add values at an index, again for each time an element occurs, as rows; return whether that was done."""
     *indexes, spec, _ = rest
     if any(type(i) is not ndarray for i in indexes):
-        return NotImplemented  # type: ignore[no-any-return]
+        return False
     if len(indexes) == 1 and indexes[0].dtype == bool:
         x[tuple([_ALL if k < 0 else indexes[0] for k in spec])] += y
-        return None
+        return True
     # Bring the indexed dimensions to the front, where one number per element says which row it is in.
     places = [i for i, k in enumerate(spec) if k >= 0]
     others = [i for i in range(x.ndim) if i not in places]
@@ -419,10 +419,10 @@ def index_put(x: Array, y: Array, *rest: Any) -> None:
     for size, place in zip(lengths, places, strict=True):
         index = indexes[spec[place]]
         if index.dtype == bool:
-            return NotImplemented  # type: ignore[no-any-return]
+            return False
         if not within(index, size):
             if not within(index + size, 2 * size):
-                return NotImplemented  # type: ignore[no-any-return]
+                return False
             index = np.where(index < 0, index + size, index)
         row = index if len(places) == 1 else row * size + index
     first = places[0] if places[-1] - places[0] == len(places) - 1 else 0
@@ -435,3 +435,4 @@ def index_put(x: Array, y: Array, *rest: Any) -> None:
     add_rows(rows, row.reshape(-1), y.transpose(*axes).reshape(row.size, width))
     if not np.may_share_memory(rows, x):
         front[...] = rows.reshape(front.shape)
+    return True

@@ -310,7 +310,7 @@ def triu(x: Array, diagonal: int) -> Array:
     return _triangle(x, diagonal, False)
 
 
-def _triangle(x: Array, diagonal: int, lower: bool) -> Array:
+def _triangle(x: Any, diagonal: int, lower: bool) -> Any:
     if x.itemsize not in (1, 2, 4, 8) or not x.size or max(x.shape[-2:]) >= 1 << 30:
         return NotImplemented
     repeated = not any(x.strides)

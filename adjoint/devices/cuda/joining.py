@@ -5,6 +5,8 @@ CuPy has no products by index, and its largest and smallest of float64 are round
 
 from __future__ import annotations
 
+from typing import Any
+
 import cupy
 import numpy as np
 
@@ -59,6 +61,6 @@ def scatter_reduce(x: Array, y: Array, i: Array, axis: int, reduce: str, include
 
 
 @through_host("scatter_reduce (prod) of complex numbers")
-def _joined(flat: Array, at: Array, values: Array, reduce: str) -> Array:
+def _joined(flat: Any, at: Array, values: Array, reduce: str) -> Any:
     {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}[reduce].at(flat, at, values)
     return flat
