@@ -44,15 +44,18 @@ from .ops import (
     signal,
     sorting,
     special,
+    subscript,
 )
 from .ops import arrange as arranging
 from .ops import gather as gathering
-from .ops import index as indexing
+from .ops import index_put as writing
 from .ops import join as joining
 from .ops import memory as memories
 from .ops import power as powers
 from .ops import reduce as reductions
+from .ops import scatter as scattering
 from .ops import shape as shapes
+from .ops import slices as slicing
 from .ops import softmax as exponentials
 
 if TYPE_CHECKING:
@@ -602,24 +605,24 @@ class Tensor(TensorBase):
     unbind = joining.unbind
 
     # indexing
-    __getitem__ = indexing.getitem
-    __setitem__ = indexing.setitem
+    __getitem__ = subscript.getitem
+    __setitem__ = writing.setitem
     select, narrow, narrow_copy = parts.select, parts.narrow, parts.narrow_copy
     select_scatter, slice_scatter = parts.select_scatter, parts.slice_scatter
     diagonal_scatter, as_strided_scatter = copied.diagonal_scatter, copied.as_strided_scatter
-    index_put, index_put_ = indexing.index_put, indexing.index_put_
+    index_put, index_put_ = writing.index_put, writing.index_put_
     gather, take_along_dim = gathering.gather, gathering.take_along_dim
-    scatter, scatter_ = gathering.scatter, gathering.scatter_
-    scatter_add, scatter_add_ = gathering.scatter_add, gathering.scatter_add_
-    scatter_reduce, scatter_reduce_ = gathering.scatter_reduce, gathering.scatter_reduce_
-    index_select = gathering.index_select
-    index_add, index_add_ = gathering.index_add, gathering.index_add_
-    index_copy, index_copy_ = gathering.index_copy, gathering.index_copy_
-    index_fill, index_fill_ = gathering.index_fill, gathering.index_fill_
-    index_reduce, index_reduce_ = gathering.index_reduce, gathering.index_reduce_
-    take, put, put_ = gathering.take, gathering.put, gathering.put_
+    scatter, scatter_ = scattering.scatter, scattering.scatter_
+    scatter_add, scatter_add_ = scattering.scatter_add, scattering.scatter_add_
+    scatter_reduce, scatter_reduce_ = scattering.scatter_reduce, scattering.scatter_reduce_
+    index_select = slicing.index_select
+    index_add, index_add_ = slicing.index_add, slicing.index_add_
+    index_copy, index_copy_ = slicing.index_copy, slicing.index_copy_
+    index_fill, index_fill_ = slicing.index_fill, slicing.index_fill_
+    index_reduce, index_reduce_ = slicing.index_reduce, slicing.index_reduce_
+    take, put, put_ = gathering.take, scattering.put, scattering.put_
     masked_select = gathering.masked_select
-    masked_scatter, masked_scatter_ = gathering.masked_scatter, gathering.masked_scatter_
+    masked_scatter, masked_scatter_ = scattering.masked_scatter, scattering.masked_scatter_
 
     # sorting
     sort, argsort, msort = sorting.sort, sorting.argsort, sorting.msort

@@ -18,7 +18,7 @@ from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..devices.contract import by_name
 from ..devices.cpu import forks, threads
 from ..devices.cpu.products import LARGE, dot_into
-from ..ops.gather import check_rows
+from ..ops.bounds import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose
 from .expressions import FLOATS, is_elementwise, name_of

@@ -384,7 +384,7 @@ def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[A
                 return
             op.kernel(*values, *params, out=a, casting="unsafe")
             return
-        into = op.into if op.into is not None or type(a) is ndarray else op.variants[type(a)].into
+        into = op.into if type(a) is ndarray else op.variants[type(a)].into
         if into is not None:
             into(a, *values[1:], *params)
             return

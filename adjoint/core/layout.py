@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.cpu.copying import copied
-from .device import module_of
+from .device import as_strided, module_of
 from .tensor import owner_of
 
 _MANY = 1 << 16  # elements from which on a copy may be shared by threads
@@ -222,11 +222,36 @@ def looking_into(memory: Any, dtype: Any, offset: int, shape: Sequence[int], str
         return np.ndarray(tuple(shape), dtype, memory, offset, tuple(strides))
     if hasattr(memory, "looked_into"):  # a value without elements
         return memory.looked_into(dtype, tuple(shape), tuple(strides))
-    # CuPy has no constructor from another array; its stride tricks do the same.
-    module = module_of(memory)
+    # CuPy has no constructor from another array, and forgets whose memory its stride tricks look at.
     elements = memory.view(np.uint8)[offset:]
     elements = elements[: elements.size // dtype.itemsize * dtype.itemsize].view(dtype)
-    return module.lib.stride_tricks.as_strided(elements, tuple(shape), tuple(strides))
+    elements._set_shape_and_strides(tuple(shape), tuple(strides), True, True)
+    return elements
+
+
+def expanded_view(x: Any, shape: tuple[int, ...], strides: Sequence[int]) -> Any:
+    """Return a view of a larger shape, some of whose strides (in bytes) are 0."""
+    if isinstance(x, np.generic):
+        x = np.asarray(x)
+    if type(x) is np.ndarray and x.flags.c_contiguous and x.dtype.kind in "fiubc":
+        # Ten times faster than broadcast_to, and as writable as `x` is.
+        return np.ndarray(shape, x.dtype, x, 0, strides)
+    if isinstance(x, np.ndarray):
+        return strided_view(x, shape, strides)
+    return as_strided(x, tuple(shape), tuple(strides), 0)
+
+
+def offset_view(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    """Return a view with any strides of the memory that an array looks at, from an offset on; both count bytes."""
+    if not isinstance(x, np.ndarray):
+        return as_strided(x, shape, strides, offset)
+    if offset == 0:
+        return strided_view(x, shape, strides)
+    owner = owner_of(x)
+    if not owner.flags.c_contiguous and not owner.flags.f_contiguous:
+        raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
+    start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + offset
+    return np.ndarray(shape, x.dtype, owner.ravel(order="K").view(np.uint8), start, strides)
 
 
 def strided_view(x: Any, shape: Any, strides: Any) -> Any:

@@ -144,7 +144,7 @@ class Op:
     ) -> None:
         # `into` is how an in-place form writes less than everything: it is called with the same
         # arguments as the kernel and changes the first.
-        self.into = into
+        self.into = into and override.kernel(f"{name}_", into, _CPU)
         self.name, self.inputs, self.params = name, inputs, params
         if sequence is None:  # the op of n inputs calls the kernel of the sequence
             kernel = override.kernel(name, kernel, _CPU)
@@ -219,6 +219,7 @@ class Op:
         if self.sequence is None:
             made.whole = table.kernel(self.name, self.whole, classes)
             made.kernel = _first_of(made.whole) if self.hidden else made.whole
+        made.into = self.into and table.kernel(f"{self.name}_", self.into, classes)
         if made._attach(table, classes):
             made._follow_rules()
         return made

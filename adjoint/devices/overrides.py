@@ -67,6 +67,24 @@ class Overrides:
 
         return attach
 
+    def writing(self, name: str, *, least: int = 0, when: Callable[..., bool] | None = None) -> Callable[[K], K]:
+        """Attach a kernel that writes into its first argument: to an op's in-place form, and on a copy to its value.
+
+        The in-place form of an op (`Op.into`) is overridden by the op's name with an underscore.
+        """
+
+        def attach(kernel: K) -> K:
+            def value(x: Any, *rest: Any) -> Any:
+                x, rest = (x[0], (*x[1:], *rest)) if type(x) is tuple else (x, rest)
+                out = x.copy(order="C")
+                return NotImplemented if kernel(out, *rest) is NotImplemented else out
+
+            self(f"{name}_", least=least, when=when)(kernel)
+            self(name, least=least, when=when)(value)
+            return kernel
+
+        return attach
+
     def applies(self, name: str, x: Any, *params: Any) -> bool:
         """Return whether some row for a primitive's value applies to these arguments, the first an array."""
         for _, least, when in self.rows.get((name, ""), ()):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement as _with_replacement
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._typing import Number, Tensor
+from .._typing import Array, Axes, Number, Tensor
 from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
@@ -19,7 +19,6 @@ from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..devices.cpu import copying, provider, selection
 from .arguments import beside, count_of, dim_in, dims_in, either, is_int, missing, shape_from
 from .convert import concrete
 from .create import finish, into
@@ -33,8 +32,8 @@ __all__ = [
     "combinations", "constant_pad_nd", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile",
     "tril", "tril_indices", "triu", "triu_indices",
 ]  # fmt: skip
-ndarray = np.ndarray
-_MANY = 1 << 15  # elements from which on compiled loops may pay
+
+Widths: TypeAlias = tuple[tuple[int, int], ...]
 
 # --- Repeating --------------------------------------------------------------------------------------
 
@@ -145,7 +144,7 @@ def repeat_interleave(
         )
         return reshape(spread.clone(), (*shape[:axis], length * n, *shape[axis + 1 :]))
     index = beside(np.repeat(np.arange(length), counts), input)
-    from .gather import index_select
+    from .slices import index_select
 
     return index_select(input, axis, index)
 
@@ -155,16 +154,12 @@ def repeat_interleave(
 
 def _flip(x: Any, axes: Any) -> Any:
     # Negative strides are unknown to torch, so the reversed view is copied.
-    if x.size > _MANY and type(x) is ndarray and len(axes) == 1:
-        found = copying.turned(x, axes[0], 0, True)
-        if found is not None:
-            return found
     return module_of(x).flip(x, axes).copy(order="C")
 
 
 flip_p: Primitive = parametric(
     _flip,
-    x=lambda g, axes: copying.copied(g) if copying.uniform(g) else flip_p(g, axes),
+    x=lambda g, axes: flip_p(g, axes),
     jvp="linear",
     batch=lambda x, axes: flip_p(x, tuple(a + 1 for a in axes)),
     saved={"axes": "dims"},
@@ -205,18 +200,14 @@ def flipud(input: Tensor) -> Tensor:
     return flip_p(input, (0,))
 
 
-def _roll(x: Any, shifts: Any, axes: Any) -> Any:
-    if x.size > _MANY and type(x) is ndarray and len(axes) == 1:
-        found = copying.turned(x, axes[0], shifts[0], False)
-        if found is not None:
-            return found
-    gpu = provider.gpu(x) if len(axes) == 1 else None
-    return module_of(x).roll(x, shifts, axes) if gpu is None else gpu.copies.roll(x, shifts[0], axes[0])
+def _roll(x: Array, shifts: tuple[int, ...], axes: Axes) -> Array:
+    out: Array = module_of(x).roll(x, shifts, axes)
+    return out
 
 
 roll_p: Primitive = parametric(
     _roll,
-    x=lambda g, shifts, axes: copying.copied(g) if copying.uniform(g) else roll_p(g, tuple(-s for s in shifts), axes),
+    x=lambda g, shifts, axes: roll_p(g, tuple(-s for s in shifts), axes),
     jvp="linear",
     batch=lambda x, shifts, axes: roll_p(x, shifts, tuple(a + 1 for a in axes)),
 )
@@ -276,30 +267,14 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 # --- Triangles --------------------------------------------------------------------------------------
 
 
-def _zero_of(x: Any) -> Any:
-    return 0 if x.dtype.kind in "fiuc" else x.dtype.type(0)
+def _tril(x: Array, diagonal: int) -> Array:
+    out: Array = module_of(x).tril(x, diagonal)
+    return out
 
 
-def _tril(x: Any, diagonal: Any) -> Any:
-    if type(x) is ndarray:
-        found = copying.triangle(x, diagonal, True) if x.size > _MANY else None
-        if found is not None:
-            return found
-        return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x))
-    gpu = provider.gpu(x)
-    found = None if gpu is None else gpu.copies.triangle(x, diagonal, True)
-    return module_of(x).tril(x, diagonal) if found is None else found
-
-
-def _triu(x: Any, diagonal: Any) -> Any:
-    if type(x) is ndarray:
-        found = copying.triangle(x, diagonal, False) if x.size > _MANY else None
-        if found is not None:
-            return found
-        return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x)
-    gpu = provider.gpu(x)
-    found = None if gpu is None else gpu.copies.triangle(x, diagonal, False)
-    return module_of(x).triu(x, diagonal) if found is None else found
+def _triu(x: Array, diagonal: int) -> Array:
+    out: Array = module_of(x).triu(x, diagonal)
+    return out
 
 
 tril_p: Primitive = parametric(_tril, x=lambda g, diagonal: tril_p(g, diagonal), jvp="linear", batch="same")
@@ -391,57 +366,28 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 # --- Padding ----------------------------------------------------------------------------------------
 
 
-def _pad(x: Any, widths: Any, value: Any) -> Any:
+def _pad(x: Array, widths: Widths, value: Number) -> Array:
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
-    if type(x) is not ndarray:
-        found = _padded_on_gpu(x, shape, widths, value)
-    elif all(before <= 0 and after <= 0 for before, after in widths):
-        return _within(x, widths).copy()
-    else:
-        found = copying.padded(x, shape, widths) if value == 0 and x.size > _MANY else None
-    if found is not None:
-        return found
-    xp = module_of(x)
-    out = xp.zeros(shape, x.dtype) if value == 0 else xp.full(shape, value, x.dtype)
     inner, outer = [], []
     for n, m, (before, _) in zip(x.shape, shape, widths, strict=True):
         inner.append(slice(max(before, 0), max(min(before + n, m), 0)))
         outer.append(slice(max(-before, 0), max(min(m - before, n), 0)))
-    out[tuple(inner)] = x[tuple(outer)]
+    part: Array = x[tuple(outer)]
+    if part.shape == shape:  # where nothing is added
+        return part.copy()
+    xp = module_of(x)
+    out: Array = xp.zeros(shape, x.dtype) if value == 0 else xp.full(shape, value, x.dtype)
+    out[tuple(inner)] = part
     return out
-
-
-def _padded_on_gpu(x: Any, shape: Any, widths: Any, value: Any) -> Any:
-    """Return what is padded with zeros, or cut on all sides, by one launch; else None."""
-    gpu = provider.gpu(x)
-    if gpu is None or not x.size or 0 in shape:
-        return None
-    if value == 0 and all(before >= 0 and after >= 0 for before, after in widths):
-        places = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))
-        return gpu.copies.place(x, shape, places)
-    if all(before <= 0 and after <= 0 for before, after in widths):
-        return gpu.copies.contiguous(_within(x, widths))
-    return None
-
-
-def _within(x: Any, widths: Any) -> Any:
-    """Return what is left where only is taken away."""
-    return x[tuple(slice(-before, max(n + after, 0)) for n, (before, after) in zip(x.shape, widths, strict=True))]
-
-
-def _pad_x(g: Any, widths: Any) -> Any:
-    inner = tuple((-before, -after) for before, after in widths)
-    if copying.uniform(g) and all(before <= 0 and after <= 0 for before, after in inner):
-        return copying.copied(_within(g, inner))
-    return pad_p(g, inner, 0)
 
 
 # `widths` has how much to add (or, negative, to take away) before and after each dimension.
 pad_p: Primitive = parametric(
     _pad,
-    x=_pad_x,
+    x=lambda g, widths: pad_p(g, tuple((-before, -after) for before, after in widths), 0),
     jvp=lambda tangents, inputs, out, params: pad_p(tangents[0], params[0], 0),
     batch=lambda x, widths, value: pad_p(x, ((0, 0), *widths), value),
+    name="pad",
     node_name="ConstantPadNdBackward0",
 )
 

@@ -16,12 +16,13 @@ from .arguments import beside, dim_in, index_of, on_host
 from .einsum import einsum
 from .elementwise import add_p, div_p, mul_p
 from .embedding import embedding_p, keep_gradient_sparse
-from .gather import gather_p, index_add_p
+from .gather import gather_p
 from .looping import looped, looped_for
 from .piecewise import where_p
 from .precision import autocasting
 from .reduce import title_of
 from .shape import reshape_p
+from .slices import index_add_p
 
 _int64 = np.dtype("int64")
 

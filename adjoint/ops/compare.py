@@ -16,11 +16,8 @@ from ..core.payload import Payload
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
-from ..devices.cpu.copying import copied
 from .arguments import require_any, require_pair, require_tensor
 from .create import into
-
-ndarray = np.ndarray
 
 Number = Any
 
@@ -293,8 +290,6 @@ zeros_p = unary(lambda x: module_of(x).zeros_like(x), name="zeros_like", holomor
 
 def no_gradient(g: Any) -> Any:
     """Return zeros like a gradient."""
-    if type(g) is np.ndarray and g.size > 4096:
-        return copied(np.broadcast_to(g.dtype.type(0), g.shape))
     return zeros_p(g)
 
 
@@ -364,8 +359,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     require_tensor(input, "input", "equal")
     require_tensor(other, "other", "equal")
     a, b = input.array, other.array
-    if not modes.unusual and type(a) is ndarray is type(b) and a.dtype is b.dtype:
-        return a.shape == b.shape and int(np.count_nonzero(a == b)) == a.size
+    if not modes.unusual and type(a) is type(b) and a.dtype is b.dtype:
+        return bool(a.shape == b.shape and int(np.count_nonzero(a == b)) == a.size)
     if tuple(input.array.shape) != tuple(other.array.shape):
         return False
     return (input.array is other.array and not _may_hold_nan(input)) or _truth(eq_p(input, other), "equal()")

@@ -9,8 +9,9 @@ from .._typing import Tensor
 from ..core import dtypes
 from ..core.nodes import fold
 from ..core.tensor import TensorBase
-from . import create, index, join, kinds, parts, shape
+from . import create, join, kinds, parts, shape, subscript
 from .arguments import dim_in, either
+from .bounds import check_size
 
 _SIZED = {"expand_copy": "size", "permute_copy": "dims", "split_with_sizes_copy": "split_sizes", "view_copy": "size"}
 
@@ -50,7 +51,7 @@ def _slice(
 ) -> Tensor:  # fmt: skip
     dim = dim if axis is None else either(dim, axis, 0)
     axis = dim_in(dim, input.array.ndim)
-    return index.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
+    return subscript.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
 
 
 def _viewed(input: Tensor, *sizes: Any, dtype: Any = None, size: Any = None) -> Tensor:
@@ -89,7 +90,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     tensor([[1., 0.],
             [0., 2.]])
     """
-    _check_sizes(parts.diagonal(input, offset, dim1, dim2), src)
+    check_size(parts.diagonal(input, offset, dim1, dim2), src, "diagonal_scatter")
     rank = input.array.ndim
     return parts.set_diagonal_p(input, src, offset, dim_in(dim1, rank), dim_in(dim2, rank))
 
@@ -98,14 +99,6 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """Return `input` with `src` where `as_strided` looks."""
     out = create.copy_for(src, shape.contiguous(input))
     part = parts.as_strided(out, size, stride, storage_offset)
-    _check_sizes(part, src)
+    check_size(part, src, "as_strided_scatter")
     part.copy_(src)
     return out
-
-
-def _check_sizes(part: Tensor, src: Tensor) -> None:
-    if part.array.shape != src.array.shape:
-        raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, "
-            f"slice size = {list(part.array.shape)}"
-        )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Tensor
 from ..core import modes
-from ..core.device import module_of
+from ..core.device import CPU, module_of
+from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
@@ -17,57 +17,34 @@ from ..core.observation import literal, opaque
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from ..devices.cpu import gathering, provider
+from .bounds import check_index, check_rows
 from .compare import eq_p
 from .convert import values_of
-from .gather import check_index, check_rows
-from .index import add_rows, taken
+from .index import beside
 from .piecewise import where_p
 from .shape import cast_p, reshape_p
 
 __all__ = ["embedding"]
-ndarray = np.ndarray
-_MANY = 1 << 15  # elements from which compiled loops may pay
 
 
-def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
-    if type(i) is ndarray:
-        if i.ndim == 0 and 0 <= (number := i.item()) < len(x):
-            return x[number].copy()
-        check_rows(i, x.shape[0])
-        found = gathering.taken_rows(x, i) if type(x) is ndarray and x.size > _MANY else None
-        if found is not None:
-            return found
-    return taken(x, i, 0, "embedding")
+def _embedding(x: Array, i: Array, padding: int, by_frequency: bool) -> Array:
+    check_rows(i, x.shape[0])
+    return x.take(beside(x, i), axis=0)
 
 
-def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
-    if i.ndim == 0 and not by_frequency and type(x) is ndarray:
-        out = np.zeros((rows, *x.shape), x.dtype)
-        if padding < 0 or i != padding:
-            out[i] = x
-        return out
+def _unembedding(x: Array, i: Array, rows: int, padding: int, by_frequency: bool) -> Array:
     xp = module_of(x)
     width = x.shape[i.ndim :]
     numbers = i.reshape(-1)
     values = x.reshape(numbers.size, *width)
-    gpu = provider.gpu(x)
-    if gpu is not None and not by_frequency:
-        rest = () if padding < 0 else (padding,)
-        out = gpu.gathering.summed(values, numbers, (rows, *width), 0, False, *rest)
-        if out is not None:
-            return out
     if by_frequency:
         counts = xp.bincount(numbers, minlength=rows)
         values = values / counts[numbers].astype(x.dtype).reshape(-1, *(1,) * len(width))
     if padding >= 0:
-        kept = numbers != padding
-        numbers, values = numbers[kept], values[kept]
-    out = xp.zeros((rows, *width), x.dtype)
-    if xp is np:
-        add_rows(out.reshape(rows, -1), numbers, values.reshape(numbers.size, math.prod(width)))
-    else:
-        xp.add.at(out, numbers, values)
+        values = values[numbers != padding]
+        numbers = numbers[numbers != padding]
+    out: Array = xp.zeros((rows, *width), x.dtype)
+    xp.add.at(out, numbers, values)
     return out
 
 
@@ -84,15 +61,10 @@ def _unembedding_x(g: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
     return _embedding_mask(embedding_p(g, i, padding, False), i, padding)
 
 
-def _embedding_x(g: Any, i: Any, x_shape: Any, padding: Any, by_frequency: Any) -> Any:
-    unembed = _unembedding if type(g) is ndarray else unembedding_p
-    return unembed(g, i, x_shape[0], padding, by_frequency)
-
-
 embedding_p: Primitive = nary(
     _embedding,
     inputs=2,
-    x=_embedding_x,
+    x=lambda g, i, x_shape, padding, by_frequency: unembedding_p(g, i, x_shape[0], padding, by_frequency),
     jvp=lambda tangents, inputs, out, params: embedding_p(tangents[0], inputs[1], *params),
     batch=lambda x, i, padding, by_frequency: _embedding_batch(x, i, padding, by_frequency),
     saved={"i": "indices", "padding": "padding_idx", "by_frequency": "scale_grad_by_freq"},
@@ -129,7 +101,8 @@ def _embedding_batch(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
 
 def keep_gradient_sparse(weight: Any, indices: Any, padding: int) -> None:
     """Let the ``.grad`` of a table that is a leaf have only the rows that are looked up."""
-    if modes.is_grad_enabled() and type(weight.node) is AccumulateGrad and type(indices.array) is ndarray:
+    known = not isinstance(indices.array, Payload) and device_of(indices.array) == CPU
+    if known and modes.is_grad_enabled() and type(weight.node) is AccumulateGrad:
         from ..sparse.functions import keep_rows  # a sparse tensor is made of tensors, which stand on this room
 
         keep_rows(weight, indices.array[indices.array != padding])

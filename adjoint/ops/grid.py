@@ -16,7 +16,6 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import fold, wrap
 from ..core.recorders import Primitive, nary
-from ..devices.cpu import sampling
 from .arguments import require_bool, require_tensor
 from .contraction import check_dtypes
 from .elementwise import zero_p
@@ -144,8 +143,6 @@ def _sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool
 
 
 def _bilinear(x: Any, grid: Any, padding_mode: Any, align_corners: Any) -> Any:
-    if type(x) is ndarray and type(grid) is ndarray and sampling.fits(x, grid):
-        return sampling.sampled(x, grid, align_corners, padding_mode == "border")
     return _sample(x, grid, "bilinear", padding_mode, align_corners)
 
 
@@ -166,8 +163,6 @@ def _turned(along: Any, slopes: Any) -> Any:
 
 
 def _bilinear_back(g: Any, x: Any, grid: Any, padding_mode: Any, align_corners: Any, needs: Any) -> Any:
-    if all(type(a) is ndarray for a in (g, x, grid)) and g.dtype is x.dtype and sampling.fits(x, grid):
-        return sampling.sampled_back(g, x, grid, align_corners, padding_mode == "border", needs)
     count, channels, *size = x.shape
     how = (padding_mode, align_corners)
     along, slopes = _along(grid, size, _neighbours, "bilinear", *how), _along(grid, size, _slopes, *how)

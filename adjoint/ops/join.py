@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from .._typing import Tensor
+from .._typing import Array, Shape, Tensor, Value
 from ..core import modes
 from ..core.device import module_of
 from ..core.failures import title_of
@@ -15,54 +14,29 @@ from ..core.nodes import fold
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
-from ..devices.cpu import copying, provider
 from .arguments import count_of, dim_in, either, index_of, is_int, require_all_tensors
 from .compare import zeros_p
 from .create import apart, into
 from .index import slice_p
 from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
 
-ndarray = np.ndarray
 _ALL = slice(None)
-_MANY = 1 << 16  # elements from which on a copy may be shared by threads
 
 # --- Joining ----------------------------------------------------------------------------------------
 
 
-# NumPy's own, past its look for other kinds of arrays, which takes half as long as joining two small ones.
-_join_arrays = getattr(np.concatenate, "_implementation", np.concatenate)
+def _concatenate(xs: Sequence[Array], axis: int) -> Array:
+    out: Array = module_of(xs[0]).concatenate(xs, axis)
+    # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
+    return out if out.flags.c_contiguous or out.ndim > 3 else out.copy(order="C")
 
 
-def _concatenate(xs: Any, axis: Any) -> Any:
-    if type(xs[0]) is ndarray:
-        if xs[0].size > _MANY and (found := copying.joined(xs, axis)) is not None:
-            return found
-        out = _join_arrays(xs, axis)
-        # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
-        return out if out.flags.c_contiguous or out.ndim > 3 else np.ascontiguousarray(out)
-    gpu = provider.gpu(xs[0])
-    found = None if gpu is None else gpu.copies.join(xs, axis)
-    return module_of(xs[0]).concatenate(xs, axis) if found is None else found
-
-
-def _part(g: Any, index: Any) -> Any:
-    """Return a part of a gradient."""
-    return g[index] if type(g) is ndarray else slice_p(g, index)
-
-
-def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
-    parts: list[Any] = []
-    at = 0
-    if axis == 0 and type(g) is ndarray:
-        for shape, needed in zip(xs_shape, needs):
-            end = at + shape[0]
-            parts.append(g[at:end] if needed else None)
-            at = end
-        return parts
-    lead = (_ALL,) * axis
+def _cat_xs(g: Array, xs_shape: Sequence[Shape], axis: int, needs: Sequence[bool]) -> list[Value | None]:
+    parts: list[Value | None] = []
+    at, lead = 0, (_ALL,) * axis
     for shape, needed in zip(xs_shape, needs):
         end = at + shape[axis]
-        parts.append(_part(g, (*lead, slice(at, end), ...)) if needed else None)
+        parts.append(slice_p(g, (*lead, slice(at, end), ...)) if needed else None)
         at = end
     return parts
 
@@ -96,7 +70,7 @@ def _stack(xs: Any, axis: Any) -> Any:
 
 def _stack_xs(g: Any, axis: Any, needs: Any = None) -> Any:
     lead = (_ALL,) * axis
-    return [_part(g, (*lead, i, ...)) if needed else None for i, needed in enumerate(needs)]
+    return [slice_p(g, (*lead, i, ...)) if needed else None for i, needed in enumerate(needs)]
 
 
 stack_p: Primitive = variadic(
@@ -247,9 +221,7 @@ def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
 
 
 def _assemble(xs: Any, shape: Any, indexes: Any) -> Any:
-    if type(xs[0]) is not ndarray and (gpu := provider.gpu(xs[0])) is not None:
-        return gpu.copies.assemble(xs, shape, indexes)
-    out = (np if type(xs[0]) is ndarray else module_of(xs[0])).zeros(shape, xs[0].dtype)
+    out = module_of(xs[0]).zeros(shape, xs[0].dtype)
     for x, index in zip(xs, indexes, strict=True):
         out[index] = x
     return out
@@ -310,7 +282,7 @@ def _pieces(x: Any, indexes: Any) -> Any:
 def _pieces_x(g: Any, x_shape: Any, indexes: Any) -> Any:
     present = [i for i, piece in enumerate(g) if piece is not None]
     pieces, places = [g[i] for i in present], tuple([indexes[i] for i in present])
-    return (_assemble if type(pieces[0]) is ndarray else assemble_p)(pieces, x_shape, places)
+    return assemble_p(pieces, x_shape, places)
 
 
 def _pieces_batch(primitive: Any) -> Any:

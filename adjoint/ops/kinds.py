@@ -10,12 +10,12 @@ from .._typing import Tensor
 from ..core import layout
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
+from ..core.payload import Payload
 from ..core.recorders import Primitive, parametric
 from .index import select_p
 from .precision import autocasting
 
 __all__ = ["imag", "real", "view_as_complex", "view_as_real"]
-ndarray = np.ndarray
 
 
 def _view_as_real(x: Any) -> Any:
@@ -67,7 +67,7 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
-    if type(array) is ndarray and array.size:
+    if not isinstance(array, Payload) and array.size:
         if input.storage_offset() % 2:
             raise RuntimeError("Tensor must have a storage_offset divisible by 2")
         if array.strides[-1] != array.itemsize:
@@ -121,7 +121,7 @@ def view_dtype(input: Tensor, dtype: Any) -> Tensor:
                 f"self.size(-1) must be divisible by {ratio} to view {of(array.dtype).title} as "
                 f"{of(wanted).title} (different element sizes), but got {array.shape[-1]}"
             )
-        if type(array) is ndarray and array.strides[-1] != old and array.shape[-1] > 1:
+        if not isinstance(array, Payload) and array.strides[-1] != old and array.shape[-1] > 1:
             raise RuntimeError(
                 f"self.stride(-1) must be 1 to view {of(array.dtype).title} as {of(wanted).title} (different "
                 f"element sizes), but got {array.strides[-1] // old}"

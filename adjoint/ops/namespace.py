@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .extremes import *
     from .gather import *
     from .grid import *
-    from .index import *
+    from .index_put import *
     from .interop import *
     from .join import *
     from .kinds import *
@@ -43,8 +43,10 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .removed import *
     from .resample import *
     from .scan import *
+    from .scatter import *
     from .shape import *
     from .signal import *
+    from .slices import *
     from .softmax import *
     from .sorting import *
     from .special import *
@@ -53,10 +55,10 @@ else:
     # A room that comes later has the last word on a name.
     _NAMES = (
         "create", "ranges", "random", "memory", "questions", "interop", "elementwise", "power", "piecewise",
-        "compare", "activation", "special", "reduce", "softmax", "extremes", "scan", "measure", "shape", "index",
-        "join", "arrange", "gather", "embedding", "sorting", "parts", "kinds", "copied", "contraction", "conv",
-        "pooling", "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native", "places", "recurrent",
-        "removed", "variates",
+        "compare", "activation", "special", "reduce", "softmax", "extremes", "scan", "measure", "shape", "index_put",
+        "join", "arrange", "gather", "scatter", "slices", "embedding", "sorting", "parts", "kinds", "copied",
+        "contraction", "conv", "pooling", "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native",
+        "places", "recurrent", "removed", "variates",
     )  # fmt: skip
     _ROOMS = [import_module(f"{__package__}.{name}") for name in _NAMES]
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import layout, modes
-from ..core.device import as_strided as strided_on_device
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
@@ -17,12 +16,14 @@ from ..core.nodes import fold
 from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
-from ..core.tensor import TensorBase, owner_of
+from ..core.tensor import TensorBase
 from ..core.views import note_reach, refresh
-from .arguments import count_of, dim_in, either, index_of, missing, require_tensor, shape_from
+from .arguments import count_of, dim_in, either, index_of, missing, shape_from
+from .bounds import as_slice, check_size
 from .compare import zeros_p
 from .create import into
-from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
+from .index import index_p, select_p, slice_p, unindex_p
+from .index_put import set_slice_p
 from .precision import autocasting
 from .shape import become, expand_p, reshape, reshape_p, unsqueeze_p
 
@@ -31,7 +32,6 @@ __all__ = [
     "as_strided", "as_strided_", "diag", "diag_embed", "diagflat", "diagonal", "narrow", "narrow_copy",
     "select", "select_scatter", "slice_scatter", "trace",
 ]  # fmt: skip
-ndarray = np.ndarray
 _ALL = slice(None)
 _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
@@ -113,7 +113,7 @@ def select_scatter(
     """Return `input` with `src` at one place along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     part = select(input, dim, index)
-    _check_same_shape(part, src, "select_scatter")
+    check_size(part, src, "select_scatter")
     written = set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...))
     return into(out, fold(written, "SelectScatterBackward0", input, src, dim=dim, index=index))
 
@@ -126,17 +126,8 @@ def slice_scatter(
     dim = dim if axis is None else either(dim, axis, 0)
     item = as_slice(slice(start, end, step))
     index = (*(_ALL,) * dim_in(dim, input.array.ndim), item, ...)
-    _check_same_shape(slice_p(input, index), src, "slice_scatter")
+    check_size(slice_p(input, index), src, "slice_scatter")
     return into(out, set_slice_p(input, src, index))
-
-
-def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
-    require_tensor(src, "src", op)
-    if part.array.shape != src.array.shape:
-        raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, "
-            f"slice size = {list(part.array.shape)}"
-        )
 
 
 # --- Diagonals --------------------------------------------------------------------------------------
@@ -347,25 +338,18 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
         # Of a value that lies otherwise in memory than the one that was looked at: a tangent, a base after a write.
         return x.reshape(-1)[place_array(_elements(x.shape, own, shape, strides, shift), device_of(x))]
     strides = tuple(s * item for s in strides)
-    if type(x) is not ndarray:
-        return strided_on_device(x, shape, strides, shift * item)
-    if shift == 0:
-        return layout.strided_view(x, shape, strides)
-    owner = owner_of(x)
-    start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
-    if owner.flags.c_contiguous or owner.flags.f_contiguous:
-        memory = owner.ravel(order="K").view(np.uint8)
-        return ndarray(shape, x.dtype, memory, start, strides)
-    raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
+    return layout.offset_view(x, tuple(shape), strides, shift * item)
 
 
 def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     """Add up the gradient in memory, and read that as the input lay in it."""
-    if type(g) is ndarray and own == _contiguous_strides(x_shape) and g.size and shift >= 0:
+    if not isinstance(g, TensorBase | Payload) and own == _contiguous_strides(x_shape) and g.size and shift >= 0:
         last = shift + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
         if last < math.prod(x_shape):  # a part of the input, as views are
-            whole = np.zeros(x_shape, g.dtype)
-            part = ndarray(shape, g.dtype, whole, shift * g.itemsize, tuple(s * g.itemsize for s in strides))
+            whole, item = module_of(g).zeros(x_shape, g.dtype), g.itemsize
+            part = layout.looking_into(
+                whole.reshape(-1), g.dtype, shift * item, shape, tuple(s * item for s in strides)
+            )
             if not overlaps_itself(part):
                 part[...] = g
                 return whole
@@ -400,7 +384,7 @@ def _elements(lies: Any, own: Any, shape: Any, strides: Any, shift: Any) -> Any:
 
 def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     array = x.array if isinstance(x, TensorBase) else x
-    if type(array) is ndarray or is_batch(array):
+    if not isinstance(array, Payload) or is_batch(array):
         lies = tuple(s // array.itemsize for s in array.strides)
         if lies[1:] == own or math.prod(array.shape[1:]) <= 1:  # a view, so that a program may write through it
             return as_strided_p(x, (x.shape[0], *shape), (lies[0], *strides), shift, lies)
@@ -451,7 +435,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if is_batch(input):
         own, here = tuple(s // array.itemsize for s in array.strides), input.storage_offset()
         _check_within(tuple(array.shape), own, here, shape, strides, storage_offset)
-    elif type(memory) is ndarray and memory.shape == array.shape:  # of a dual value: its primal's
+    elif (
+        memory is not None and not isinstance(memory, Payload) and memory.shape == array.shape
+    ):  # of a dual value: its primal's
         own, here = tuple(s // memory.itemsize for s in memory.strides), input.storage_offset()
     elif isinstance(array, Payload):
         # Inside a transform only a base has memory to speak of, and that is contiguous.
@@ -472,7 +458,12 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
                 f"itemsize {array.itemsize} requiring a storage size of {need} are out of bounds for "
                 f"storage of size {have}"
             )
-    if input.lineage is not None and input.node is not None and modes.is_grad_enabled() and type(array) is ndarray:
+    if (
+        input.lineage is not None
+        and input.node is not None
+        and modes.is_grad_enabled()
+        and not isinstance(array, Payload)
+    ):
         found = _of_base(input, shape, strides, offset)
         if found is not None:
             return found

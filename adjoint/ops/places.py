@@ -12,9 +12,9 @@ from ..core.dtypes import of
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
 from .arguments import beside, dim_in, either, on_host, shape_from
-from .gather import scatter_add_p, scatter_reduce
 from .join import unsafe_split
 from .piecewise import where_p
+from .scatter import scatter_add_p, scatter_reduce
 from .shape import cast_p
 
 __all__ = ["segment_reduce", "unravel_index", "unsafe_split_with_sizes"]

@@ -26,9 +26,10 @@ from .activation import relu
 from .arguments import count_of, require_tensor
 from .compare import zeros_p
 from .create import into
-from .gather import gather_p, scatter_p, ungather_p
+from .gather import gather_p, ungather_p
 from .piecewise import sign
 from .precision import autocasting
+from .scatter import scatter_p
 from .shape import reshape_p
 from .windows import Plans, Taps, largest, weighted_sums, where_largest
 

@@ -17,7 +17,6 @@ from ..core.observation import literal
 from .arguments import dtype_of
 from .create import finish
 from .fft import c2c_p, c2r_p, r2c_p
-from .gather import index_select_p
 from .index import slice_p
 from .kinds import view_as_real
 from .literals import depth_outside, real_of
@@ -25,6 +24,7 @@ from .parts import refold_p, unfold_p
 from .precision import autocasting
 from .reduce import widened
 from .shape import cast_p, expand_p, reshape_p, transpose_p
+from .slices import index_select_p
 
 __all__ = [
     "bartlett_window", "blackman_window", "hamming_window", "hann_window", "istft", "kaiser_window", "stft",

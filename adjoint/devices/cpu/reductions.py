@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Array, Axes, Kernel
+from ..._typing import Array, Axes, Kernel, Shape
 from . import provider, sizes
 from .copying import uniform
 from .rows import pieces, run_cuts, run_rows
@@ -106,6 +106,27 @@ def _sum_all(definition: Any) -> Any:
         return definition(x)
 
     return sum_all
+
+
+@override.around("sum_to")
+def _sum_to(definition: Kernel) -> Kernel:
+    def sum_to(x: Array, shape: Shape) -> Array:
+        if type(x) is not ndarray:
+            return definition(x, shape)
+        lead = x.ndim - len(shape)
+        if x.shape[lead:] == shape:
+            axes: tuple[int, ...] = (0,) if lead == 1 else tuple(range(lead))
+        else:
+            axes = (*range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 != x.shape[lead + i]])
+        if not axes:
+            return x.reshape(shape)
+        if x.size < sizes.SUM or x.dtype.char not in "fd":
+            total = np.add.reduce(x, axes)
+            return total if len(axes) == lead else total.reshape(shape)
+        found = sums_of_many(x, axes)
+        return (np.add.reduce(x, axes) if found is None else found).reshape(shape)
+
+    return sum_to
 
 
 @override("sum", gradient="x")

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from . import sizes
 from .constants import constant, constants_of
 
-# Below this many elements the calls cost more than the wrong guesses.
-_FEW = 3000
 _INTEGER_OF_SIZE = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Return `x` where `condition` holds and `y` elsewhere; at most one of them is a Python number."""
-    if condition.size < _FEW or type(condition) is not np.ndarray or condition.dtype.kind != "b":
+    if condition.size < sizes.SELECT or type(condition) is not np.ndarray or condition.dtype.kind != "b":
         if type(x) is int and not x:
             x = constants_of(y)[0]
         elif type(y) is int and not y:
@@ -61,7 +60,7 @@ def _into(ufunc: Any, a: Any, b: Any) -> Any:
 
 def clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:
     """Return `x` kept between two numbers (None: no bound); NaN stays."""
-    if x.size >= _FEW and type(x) is np.ndarray and x.dtype.kind == "f":
+    if x.size >= sizes.SELECT and type(x) is np.ndarray and x.dtype.kind == "f":
         # NumPy compares with two bounds at once four times as fast as with one.
         return np.clip(x, -math.inf if low is None else low, math.inf if high is None else high, out=out)
     if low is None:

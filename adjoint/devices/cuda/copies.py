@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import cupy
 
+from ..._typing import Array, Shape
 from .launching import Kernels, empty
+from .table import override
 
-__all__ = ["assemble", "contiguous", "copy_into", "join", "place", "roll", "triangle", "turn_into"]
+__all__ = ["contiguous", "copy_into", "turn_into"]
 
 _MOST = 4  # dimensions, once those that lie as one are taken as one
 _JOINED = 4  # arrays that are joined in one launch
@@ -181,10 +184,11 @@ def turn_into(out: Any, x: Any) -> bool:
     return copy_into(out, x)
 
 
-def place(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    """Return zeros of a shape with `x` at an index of numbers, slices, None and at most one `...`; None if too many."""
+@override("place")
+def place(x: Array, shape: Shape, index: tuple[Any, ...]) -> Array:
+    """Return zeros of a shape with `x` at an index of numbers, slices, None and at most one `...`."""
     if x.itemsize not in (1, 2, 4, 8, 16) or not math.prod(shape):
-        return None
+        return NotImplemented
     dims, at = [], 0
     left = len(shape) - sum(i is not None and i is not Ellipsis for i in index)
     steps, sizes = _steps(x), iter(shape)
@@ -209,7 +213,7 @@ def place(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
         dims.append([n, 0, n, 1, step])
     dims = _whole_merged(dims)
     if len(dims) > _MOST or any(d[3] < 1 for d in dims):
-        return None
+        return NotImplemented
     out = empty(shape, x.dtype)
     unit = _packed(dims, x)
     rank, apart = len(dims), int(any(d[3] > 1 for d in dims))
@@ -221,7 +225,8 @@ def place(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     return out
 
 
-def assemble(xs: Any, shape: tuple[int, ...], indexes: Any) -> Any:
+@override("assemble")
+def assemble(xs: Sequence[Array], shape: Shape, indexes: Sequence[tuple[Any, ...]]) -> Array:
     """Return zeros of a shape with arrays at given places that do not overlap."""
     out = empty(shape, xs[0].dtype)
     if sum([x.size for x in xs]) != out.size:
@@ -233,15 +238,16 @@ def assemble(xs: Any, shape: tuple[int, ...], indexes: Any) -> Any:
     return out
 
 
-def join(xs: Any, axis: int) -> Any:
-    """Return arrays of one dtype one after the other along an axis; None where they are not alike."""
+@override("cat")
+def join(xs: Sequence[Array], axis: int) -> Array:
+    """Return arrays of one dtype one after the other along an axis."""
     first = xs[0]
     shape = list(first.shape)
     for x in xs:
         if type(x) is not type(first) or x.dtype != first.dtype or x.ndim != first.ndim:
-            return None
+            return NotImplemented
         if any(n != m for i, (n, m) in enumerate(zip(x.shape, shape, strict=True)) if i != axis):
-            return None  # CuPy says what is wrong
+            return NotImplemented  # CuPy says what is wrong
     shape[axis] = sum([x.shape[axis] for x in xs])
     if len(xs) <= _JOINED and (found := _joined(xs, axis, tuple(shape))) is not None:
         return found
@@ -272,10 +278,19 @@ def _joined(xs: Any, axis: int, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def roll(x: Any, shift: int, axis: int) -> Any:
+@override("stack")
+def stack(xs: Sequence[Array], axis: int) -> Array:
+    """Return arrays of one shape along a new axis."""
+    new = (*(slice(None),) * axis, None)
+    return join([x[new] for x in xs], axis)
+
+
+@override("roll", when=lambda x, shifts, axes: len(axes) == 1)
+def roll(x: Array, shifts: tuple[int], axes: tuple[int]) -> Array:
     """Return an array moved along an axis, what falls off coming in at the other end."""
+    (axis,) = axes
     size = x.shape[axis]
-    shift %= max(size, 1)
+    shift = shifts[0] % max(size, 1)
     lead = (slice(None),) * axis
     parts = [x[(*lead, slice(size - shift, None))], x[(*lead, slice(None, size - shift))]]
     if axis == 0 and x.size and (found := _joined(parts, 0, x.shape)) is not None:
@@ -283,10 +298,21 @@ def roll(x: Any, shift: int, axis: int) -> Any:
     return assemble(parts, x.shape, [(*lead, slice(None, shift)), (*lead, slice(shift, None))])
 
 
-def triangle(x: Any, diagonal: int, lower: bool) -> Any:
-    """Return matrices with zeros above (or below) a diagonal; None for elements of unusual size."""
+@override("tril")
+def tril(x: Array, diagonal: int) -> Array:
+    """Return matrices with zeros above a diagonal."""
+    return _triangle(x, diagonal, True)
+
+
+@override("triu")
+def triu(x: Array, diagonal: int) -> Array:
+    """Return matrices with zeros below a diagonal."""
+    return _triangle(x, diagonal, False)
+
+
+def _triangle(x: Any, diagonal: int, lower: bool) -> Any:
     if x.itemsize not in (1, 2, 4, 8) or not x.size or max(x.shape[-2:]) >= 1 << 30:
-        return None
+        return NotImplemented
     repeated = not any(x.strides)
     if not repeated and (x.data.ptr % 16 or not x._c_contiguous):
         x = contiguous(x)
@@ -297,6 +323,17 @@ def triangle(x: Any, diagonal: int, lower: bool) -> Any:
     key = (f"u{x.itemsize}", "i" if x.size < 1 << 30 else "l", 1, 0)
     _KERNELS.launch("triangle", key, blocks, _THREADS, args)
     return out
+
+
+@override("pad", when=lambda x, widths, value: x.size and all(n + a + b for n, (a, b) in zip(x.shape, widths)))
+def pad(x: Array, widths: tuple[tuple[int, int], ...], value: float) -> Array:
+    """Return what is padded with zeros, or cut on all sides, by one launch."""
+    places = tuple([slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)])
+    if value == 0 and min(map(min, widths), default=0) >= 0:
+        return place(x, tuple([n + before + after for n, (before, after) in zip(x.shape, widths)]), places)
+    if max(map(max, widths), default=0) <= 0:
+        return contiguous(x[tuple([slice(-before, n + after) for n, (before, after) in zip(x.shape, widths)])])
+    return NotImplemented
 
 
 def _whole_merged(dims: list[list[int]]) -> list[list[int]]:

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import cupy
+import numpy as np
+
+from ..._typing import Array
+from .gathering import _flat
+from .host import through_host
 from .launching import Kernels
+from .table import override
 
-__all__ = ["KINDS", "join_at"]
-
-KINDS = "fdil"  # characters of the dtypes that can be joined
+_KINDS = "fdil"  # characters of the dtypes that can be joined
 
 _kernels = Kernels(
     """
@@ -38,9 +43,24 @@ _HOW = {"prod": 0, "amax": 1, "amin": 2}
 _THREADS = 128
 
 
-def join_at(y: Any, at: Any, x: Any, how: str) -> None:
-    """Join each of the values `x` with the element of the flat array `y` that `at` names, in place."""
-    n = int(x.size)
+@override("scatter_reduce", when=lambda x, y, i, axis, reduce, include_self: include_self and reduce in _HOW)
+def scatter_reduce(x: Array, y: Array, i: Array, axis: int, reduce: str, include_self: bool) -> Array:
+    """Return `x` with each value joined with the element that an index names along an axis."""
+    if x.dtype.itemsize < 4:  # a GPU's atomics know no smaller numbers
+        wide = np.dtype(np.int32 if x.dtype.kind in "iub" else np.float32)
+        return scatter_reduce(x.astype(wide), y.astype(wide), i, axis, reduce, True).astype(x.dtype)
+    flat, at = x.copy(order="C").reshape(-1), _flat(x.shape, i, axis, "scatter_reduce")
+    values = cupy.ascontiguousarray(cupy.broadcast_to(y, i.shape).reshape(-1), dtype=x.dtype)
+    if x.dtype.char not in _KINDS:
+        return _joined(flat, at, values, reduce).reshape(x.shape)
+    n = int(at.size)
     if n:
-        key = (y.dtype.char, "u4" if y.dtype.itemsize == 4 else "u8", _HOW[how])
-        _kernels.launch("join_at", key, -(-n // _THREADS), _THREADS, (y, at, x, n))
+        key = (x.dtype.char, "u4" if x.dtype.itemsize == 4 else "u8", _HOW[reduce])
+        _kernels.launch("join_at", key, -(-n // _THREADS), _THREADS, (flat, cupy.ascontiguousarray(at), values, n))
+    return flat.reshape(x.shape)
+
+
+@through_host("scatter_reduce (prod) of complex numbers")
+def _joined(flat: Any, at: Array, values: Array, reduce: str) -> Any:
+    {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}[reduce].at(flat, at, values)
+    return flat

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Array, Axes
+from ..._typing import Array, Axes, Shape
 from . import sizes
 from .copies import contiguous
 from .launching import Kernels, dense, empty, is_float, made
@@ -226,6 +226,15 @@ def mean_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
 def mean_all(x: Any) -> Any:
     """Return the mean of all elements."""
     return mean_over_axes(x, None, False)
+
+
+@override("sum_to")
+def sum_to(x: Array, shape: Shape) -> Array:
+    """Return sums along the axes on which a shape was broadcast."""
+    lead = x.ndim - len(shape)
+    axes = (*range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 != x.shape[lead + i]])
+    found = reduced(x, axes, True) if axes else None
+    return NotImplemented if found is None else found.reshape(shape)
 
 
 def _attach_extreme(name: str, op: str, method: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint as torch
-from adjoint.devices.cpu import copying, ordering, provider
+from adjoint.devices.cpu import ordering, provider, sizes
 
 F = torch.nn.functional
 rng = np.random.default_rng(0)
@@ -21,8 +21,8 @@ def chosen(request: Any, monkeypatch: Any) -> Iterator[str]:
     """Compute with one provider, small arrays as if they were large."""
     if request.param == "fast" and not provider.compiles():
         pytest.skip("Numba is not installed")
-    monkeypatch.setattr(copying, "_LEAST", 1)
-    monkeypatch.setattr(copying, "_SHARE", 1 << 14)
+    monkeypatch.setattr(sizes, "COPY", 1)
+    monkeypatch.setattr(sizes, "THREAD_COPY", 1 << 14)
     monkeypatch.setattr(provider, "ready", lambda: request.param == "fast")
     before = provider.allow(request.param == "fast")
     yield request.param
