@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from .scan import cummax_p
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
 
-Dims = Any
+Dims: TypeAlias = int | Sequence[int] | None
 
 __all__ = [
     "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian",
@@ -131,7 +131,7 @@ def amax(
     >>> x.grad
     tensor([0.5000, 0.0000, 0.5000])
     """
-    return _reduce_to_extreme(amax_p, input, dim if axis is None else either(dim, axis, ()), keepdims or keepdim, out)
+    return _reduce_to_extreme(amax_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
 
 def amin(
@@ -144,7 +144,7 @@ def amin(
     keepdims: bool = False,
 ) -> Tensor:
     """Find the smallest element, of all or along `dim`; equal ones share the gradient."""
-    return _reduce_to_extreme(amin_p, input, dim if axis is None else either(dim, axis, ()), keepdims or keepdim, out)
+    return _reduce_to_extreme(amin_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
 
 def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
@@ -168,8 +168,7 @@ def aminmax(
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest and the largest element, of all or along `dim`."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     if dim is None and input.array.size == 0:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
@@ -258,7 +257,7 @@ def max(
     """
     return _extremes(
         input,
-        dim if axis is None else either(dim, axis),
+        either(dim, axis),
         keepdims or keepdim,
         other,
         out,
@@ -275,7 +274,7 @@ def min(
     """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
     return _extremes(
         input,
-        dim if axis is None else either(dim, axis),
+        either(dim, axis),
         keepdims or keepdim,
         other,
         out,
@@ -338,7 +337,7 @@ def argmax(
     >>> adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
     tensor([1, 0])
     """
-    return into(out, _place(argmax_p, input, dim if axis is None else either(dim, axis), keepdims or keepdim))
+    return into(out, _place(argmax_p, input, either(dim, axis), keepdims or keepdim))
 
 
 def argmin(
@@ -346,7 +345,7 @@ def argmin(
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find where the smallest element is: in the flattened tensor, or along `dim`."""
-    return into(out, _place(argmin_p, input, dim if axis is None else either(dim, axis), keepdims or keepdim))
+    return into(out, _place(argmin_p, input, either(dim, axis), keepdims or keepdim))
 
 
 def _place(primitive: Primitive, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
@@ -424,8 +423,7 @@ def median(
     >>> adjoint.tensor([4.0, 1.0, 3.0, 2.0]).median()
     tensor(2.)
     """
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, median_p, median_dim_p, return_types.median)
 
 
@@ -434,8 +432,7 @@ def nanmedian(
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
 
@@ -476,8 +473,7 @@ def mode(
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the commonest element along `dim` and a place where it is."""
-    dim = dim if axis is None else either(dim, axis, -1)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis, -1), keepdims or keepdim
     return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
 
 
@@ -496,8 +492,7 @@ def quantile(
     >>> adjoint.quantile(adjoint.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
     tensor(1.5000)
     """
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
 
@@ -507,8 +502,7 @@ def nanquantile(
     out: Any = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find quantiles of the elements that are not NaN."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from .precision import autocasting
 from .reduce import as_given, f32, is_half, kept, quotient, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
-Dims = Any
+Dims: TypeAlias = int | Sequence[int] | None
 
 __all__ = [
     "cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "norm_except_dim", "nuclear_norm", "pdist",
@@ -116,8 +117,7 @@ def vector_norm(
     >>> adjoint.linalg.vector_norm(adjoint.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis), keepdim or keepdims
     x = input if x is None else x
     require_tensor(x, "x", "linalg.vector_norm")
     a = x.array
@@ -154,8 +154,7 @@ def matrix_norm(
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
-    dim = dim if axis is None else either(dim, axis, (-2, -1))
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     a = input.array
     if of(a.dtype).category < 2:
         raise RuntimeError(
@@ -200,8 +199,7 @@ def linalg_norm(
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a vector or a matrix, whichever `ord` and `dim` make of it."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis), keepdim or keepdims
     if isinstance(ord, str) or (ord is not None and _is_matrix(input, dim)):
         if dim is None:
             if input.array.ndim != 2:
@@ -252,8 +250,7 @@ def frobenius_norm(
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure the length of all elements, or of those along `dim`."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis), keepdim or keepdims
     if dim is None:
         raise missing("frobenius_norm", "dim")
     return vector_norm(input, 2, dim, keepdim, out=out)
@@ -264,14 +261,13 @@ def nuclear_norm(
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Add up the singular values of matrices."""
-    dim = dim if axis is None else either(dim, axis, (-2, -1))
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Measure the `pow`-norm of each part of `v` along `dim`; of the whole where `dim` is -1."""
-    dim = dim if axis is None else either(dim, axis, 0)
+    dim = either(dim, axis, 0)
     if dim == -1:
         return norm(v, pow)
     if not v.array.ndim:
@@ -396,7 +392,7 @@ def renorm(
     axis: int | None = None,
 ) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     a = input.array
     if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
@@ -420,7 +416,7 @@ def renorm_(
     input: Tensor, p: Number, dim: int | None = None, maxnorm: Number = None, *, axis: int | None = None
 ) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`, in place."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     return input.copy_(renorm(input.clone(), p, dim, maxnorm))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -23,8 +23,6 @@ from .create import into
 from .elementwise import mul_p
 from .piecewise import where_p
 from .shape import cast_p
-
-Number = Any
 
 
 def _power(x: Any, y: Any) -> Any:

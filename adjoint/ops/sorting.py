@@ -81,7 +81,7 @@ def sort(
     >>> values, indices
     (tensor([3., 2., 1.]), tensor([0, 2, 1]))
     """
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     axis = dim_in(dim, input.array.ndim)
     order = argsort_p(input, axis, bool(descending))
     found = (sort_p(input, order, axis), order)
@@ -101,7 +101,7 @@ def argsort(
     >>> adjoint.argsort(adjoint.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     return into(out, argsort_p(input, dim_in(dim, input.array.ndim), bool(descending)))
 
 
@@ -121,7 +121,7 @@ def topk(
     >>> adjoint.topk(adjoint.tensor([1, 4, 2]), 2).values
     tensor([4, 2])
     """
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis] if input.array.ndim else 1
     if not 0 <= k <= length:
@@ -146,8 +146,7 @@ def kthvalue(
     >>> adjoint.kthvalue(adjoint.tensor([3, 1, 2]), 2).values
     tensor(2)
     """
-    dim = dim if axis is None else either(dim, axis, -1)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis, -1), keepdim or keepdims
     if out is not None:
         apart(out[0], input)
     rank = input.array.ndim

@@ -6,6 +6,7 @@ import contextlib
 
 from . import convolution as convolution
 from . import epilogues as epilogues
+from . import moments as moments
 from . import products as products
 from . import reductions as reductions
 from . import scans as scans
