@@ -118,7 +118,7 @@ def amax(
     dim: Dims = (),
     keepdim: bool = False,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
     axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:
@@ -139,7 +139,7 @@ def amin(
     dim: Dims = (),
     keepdim: bool = False,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
     axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:
@@ -147,7 +147,7 @@ def amin(
     return _reduce_to_extreme(amin_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
 
-def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
+def _reduce_to_extreme(primitive: Primitive, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
     a, name = input.array, primitive.op.name
     _refuse("max_values_cpu" if name == "amax" else "min_values_cpu", a, "c")
     axes = dims_in(dim, a.ndim)
@@ -226,7 +226,7 @@ max_dim_p = _choice(_max_dim, "max_dim", "MaxBackward0")
 min_dim_p = _choice(_min_dim, "min_dim", "MinBackward0")
 
 
-def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool, out: Any) -> Any:
+def _choose(primitive: Primitive, result: Any, input: Tensor, dim: int, keepdim: bool, out: Any) -> Any:
     if not isinstance(keepdim, bool):
         raise TypeError(
             f"{result.__name__}(): argument 'keepdim' (position 2) must be bool, not {type(keepdim).__name__}"
@@ -235,7 +235,7 @@ def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool,
     axis = dim_in(dim, a.ndim)
     if a.ndim == 0:
         values, indices = primitive(reshape_p(input, (1,)), 0, True)
-        found = reshape_p(values, ()), reshape_p(indices, ())
+        found: Any = reshape_p(values, ()), reshape_p(indices, ())
     else:
         _refuse_empty(result.__name__, a.shape, (axis,))
         found = primitive(input, axis, keepdim)
@@ -243,7 +243,7 @@ def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool,
 
 
 def max(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Tensor | None = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the largest element; with `dim` values and indices; of two tensors the larger elements.
@@ -268,7 +268,7 @@ def max(
 
 
 def min(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Tensor | None = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
@@ -285,7 +285,7 @@ def min(
 
 
 def _extremes(
-    input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Any, along: Any, result: Any
+    input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Primitive, along: Primitive, result: Any
 ) -> Any:
     require_tensor(input, "input", result.__name__)
     require_bool(keepdim, "keepdim", result.__name__)
@@ -319,7 +319,7 @@ argmax_p: Primitive = parametric(_argmax, batch=lambda x, axis, keepdims: _batch
 argmin_p: Primitive = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
 
 
-def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+def _batched_place(primitive: Primitive, x: Any, axis: int, keepdims: bool) -> Any:
     if axis is not None:
         return primitive(x, axis + 1, keepdims)
     flat = primitive(x.reshape((x.shape[0], -1)), 1, False)
@@ -327,7 +327,7 @@ def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def argmax(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: Any = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find where the largest element is: in the flattened tensor, or along `dim`.
@@ -341,7 +341,7 @@ def argmax(
 
 
 def argmin(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: Any = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find where the smallest element is: in the flattened tensor, or along `dim`."""
@@ -413,7 +413,7 @@ nanmedian_p = _whole(_nanmedian_all, nanmedian_dim_p, "nanmedian")
 
 
 def median(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle element, the lower of two; with `dim` values and indices.
@@ -428,7 +428,7 @@ def median(
 
 
 def nanmedian(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
@@ -436,7 +436,7 @@ def nanmedian(
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
 
-def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along: Any, result: Any) -> Any:
+def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Primitive, along: Primitive, result: Any) -> Any:
     a = input.array
     _refuse("median_cpu", a, "bc")
     if dim is not None:
@@ -446,7 +446,7 @@ def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along
     return into(out, whole(input, tuple(range(a.ndim)), False))
 
 
-def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
+def _mode(x: Any, axis: int, keepdims: bool) -> Any:
     """Return the commonest element along an axis, the smallest of equally common ones, and its last place."""
     xp = module_of(x)
     moved = xp.moveaxis(x, axis, -1)
@@ -469,7 +469,7 @@ mode_p = _choice(_mode, "mode", "ModeBackward0")
 
 
 def mode(
-    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the commonest element along `dim` and a place where it is."""
@@ -483,7 +483,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 @autocasting
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
-    out: Any = None, axis: int | None = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find the values below which a part `q` of the elements lies, of all or along `dim`.
 
@@ -499,7 +499,7 @@ def quantile(
 @autocasting
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
-    out: Any = None, axis: int | None = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find quantiles of the elements that are not NaN."""
     dim, keepdim = either(dim, axis), keepdims or keepdim

@@ -38,19 +38,19 @@ copysign_, nextafter_, _heaviside_ = inplace(copysign_p), inplace(nextafter_p), 
 gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
 
 
-def copysign(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Take the size of `input` and the sign of `other`."""
     require_tensor(input, "input", "copysign")
     return into(out, copysign_p(input, other))
 
 
-def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the next floating-point number after `input` in the direction of `other`."""
     require_pair(input, other, "nextafter")
     return into(out, nextafter_p(input, other))
 
 
-def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take 0 below zero, 1 above it and `values` at it."""
     _check_heaviside(input, values, "heaviside")
     return into(out, heaviside_p(input, values))
@@ -68,19 +68,19 @@ def _check_heaviside(input: Tensor, values: Tensor, op: str) -> None:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
 
 
-def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the greatest common divisor of integers."""
     require_pair(input, other, "gcd")
     return into(out, gcd_p(input, other))
 
 
-def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the least common multiple of integers."""
     require_pair(input, other, "lcm")
     return into(out, lcm_p(input, other))
 
 
-def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Multiply `input` by 2 to the power of `other`."""
     require_pair(input, other, "ldexp")
     return into(out, mul_p(input, _powers_of_2(other)))
@@ -119,7 +119,7 @@ class Frexp(NamedTuple):
     exponent: Any
 
 
-def frexp(input: Tensor, *, out: Any = None) -> Any:
+def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
     """Split into mantissa and exponent: ``input == mantissa * 2**exponent``."""
     result = Frexp(*frexp_p(input))
     return result if out is None else Frexp(*(into(o, r) for o, r in zip(out, result, strict=True)))

@@ -25,7 +25,7 @@ __all__ = ["bincount", "hash_tensor", "histc", "histogram", "histogramdd"]
 
 
 @looped
-def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Any = None) -> Tensor:
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
     """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
     note_read("histc", input, min, max)
     a = input.array
@@ -101,7 +101,7 @@ def histogramdd(
     range: Any = None,
     weight: Tensor | None = None,
     density: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Count points of several coordinates in boxes."""
     require_tensor(input, "input", "histogramdd")
@@ -175,7 +175,7 @@ def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
 
 @looped
 def hash_tensor(
-    input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None, axis: Any = None,
+    input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Tensor | None = None, axis: Any = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a number that changes with any element: all of them, as 64 bits each, combined by exclusive or.

@@ -57,7 +57,7 @@ def _vector_norm(x: Array, p: float, axes: Axes, keepdims: bool) -> Any:
     return sum_p(size**p, axes, keepdims) ** size.dtype.type(1 / p)
 
 
-def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> Any:
+def _direction(g: Any, x: Any, out: Any, p: Any, axes: Axes, keepdims: bool) -> Any:
     """Return the gradient of a norm: 0 where that is not defined."""
     g, out = kept(g, x.ndim, axes, keepdims), kept(out, x.ndim, axes, keepdims)
     if p == 0:
@@ -75,7 +75,7 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
     return sgn_p(x) * (where_p(none, 0, power_p(ratio, p - 1)) * g)
 
 
-def _vector_norm_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _vector_norm_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (t,), (x,), (p, axes, keepdims) = tangents, inputs, params
     return sum_p(real_product(_direction(zeros_p(out) + 1, x, out, p, axes, keepdims), t), axes, keepdims)
 
@@ -107,8 +107,8 @@ vector_norm_p: Primitive = parametric(
 
 
 def vector_norm(
-    input: Any = None, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Dims = None, keepdims: bool = False, x: Any = None,
+    input: Any = None, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None,
+    out: Tensor | None = None, axis: Dims = None, keepdims: bool = False, x: Any = None,
 ) -> Tensor:  # fmt: skip
     """Measure the length of a vector, or of all vectors along `dim`; `ord` is any number or infinity.
 
@@ -150,8 +150,8 @@ def vector_norm(
 
 
 def matrix_norm(
-    input: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Dims = None, keepdims: bool = False,
+    input: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: object = None,
+    out: Tensor | None = None, axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
     dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
@@ -195,8 +195,8 @@ def _restored(x: Tensor, rank: int, axes: tuple[int, ...]) -> Tensor:
 
 
 def linalg_norm(
-    input: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Dims = None, keepdims: bool = False,
+    input: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: object = None,
+    out: Tensor | None = None, axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a vector or a matrix, whichever `ord` and `dim` make of it."""
     dim, keepdim = either(dim, axis), keepdim or keepdims
@@ -223,7 +223,12 @@ def _is_matrix(A: Tensor, dim: Any) -> bool:
 
 
 def norm(
-    input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, out: Any = None, dtype: Any = None
+    input: Tensor,
+    p: Any = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: object = None,
 ) -> Tensor:
     """Measure the length of all elements, or of those along `dim`, by the `p`-norm.
 
@@ -246,7 +251,7 @@ def norm(
 
 
 def frobenius_norm(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure the length of all elements, or of those along `dim`."""
@@ -257,7 +262,7 @@ def frobenius_norm(
 
 
 def nuclear_norm(
-    input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Add up the singular values of matrices."""
@@ -292,7 +297,7 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     return fold(found, "DistBackward0", input, other, p=p, self=(0,), other=(1,))
 
 
-def _euclid(x: Any, y: Any, direct: Any) -> Any:
+def _euclid(x: Any, y: Any, direct: bool) -> Any:
     if direct:
         return vector_norm_p(x[..., :, None, :] - y[..., None, :, :], 2, (max(x.ndim, y.ndim),), False)
     square = (x * x).sum(-1)[..., :, None] + (y * y).sum(-1)[..., None, :] - 2 * (x @ y.swapaxes(-1, -2))
@@ -388,7 +393,7 @@ def renorm(
     dim: int | None = None,
     maxnorm: Number = None,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
     axis: int | None = None,
 ) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`."""

@@ -94,7 +94,7 @@ def title_of(d: Any) -> str:
 _add: Any = np.add.reduce
 
 
-def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
+def _sum(x: Any, axes: Axes | None, keepdims: bool) -> Any:
     d = x.dtype
     if is_half(d):
         return _add(x, axes, f32, None, keepdims).astype(d)
@@ -126,7 +126,7 @@ sum_all_p = parametric(
 
 
 def sum(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Add up all elements, or those along `dim`; integers and bools add up to int64.
@@ -175,7 +175,7 @@ def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     return sum_to_p(input, wanted)
 
 
-def _nansum(x: Any, axes: Any, keepdims: Any) -> Any:
+def _nansum(x: Any, axes: Axes, keepdims: bool) -> Any:
     numbers = module_of(x).where(x == x, x, x.dtype.type(0))
     return _sum(numbers.astype(x.dtype, copy=False), axes, keepdims)  # CuPy makes float32 of bfloat16
 
@@ -189,7 +189,7 @@ nansum_p: Primitive = parametric(
 
 
 def nansum(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Add up all elements, or those along `dim`, as if NaNs were zeros."""
@@ -205,7 +205,7 @@ def nansum(
 # --- Means ------------------------------------------------------------------------------------------------
 
 
-def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
+def _mean(x: Any, axes: Axes | None, keepdims: bool) -> Any:
     d = x.dtype
     if is_half(d):
         return _mean(x.astype(f32), axes, keepdims).astype(d)
@@ -238,7 +238,7 @@ mean_all_p = parametric(
 
 
 def mean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average all elements, or those along `dim`.
@@ -277,7 +277,7 @@ def _no_mean(what: str, d: dtype) -> RuntimeError:
 
 
 def nanmean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average all elements that are not NaN, or those along `dim`."""
@@ -373,7 +373,7 @@ prod_p: Primitive = parametric(
 
 
 def prod(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Multiply all elements, or those along `dim`; integers and bools give int64.
@@ -464,7 +464,7 @@ std_p: Primitive = parametric(
 
 
 def _variance_arguments(
-    input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any, axis: Any, keepdims: bool
+    input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any, axis: int, keepdims: bool
 ) -> tuple[tuple[int, ...], Any, bool]:
     if of(input.array.dtype).category < 2:
         raise RuntimeError(
@@ -483,7 +483,7 @@ def _variance_arguments(
 
 def var(
     input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    out: Any = None, axis: Any = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average the squared distances from the mean, divided by the count less `correction` (1).
 
@@ -498,7 +498,7 @@ def var(
 
 def std(
     input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    out: Any = None, axis: Any = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Take the square root of the variance."""
     result = std_p(input, *_variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
@@ -548,7 +548,7 @@ count_nonzero_p: Primitive = parametric(
 
 
 def all(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Tell whether all elements, or all along `dim`, are true.
@@ -563,7 +563,7 @@ def all(
 
 
 def any(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Tell whether any element, or any along `dim`, is true."""

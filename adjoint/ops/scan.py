@@ -90,13 +90,13 @@ def _reversed(x: Any, axis: int) -> Any:
     return flip_p(x, (axis,))
 
 
-def _recur_back(g: Any, a: Any, out: Any, axis: Any) -> Any:
+def _recur_back(g: Any, a: Any, out: Any, axis: int) -> Any:
     # A linear recurrence's gradient is one that runs the other way: the family is closed.
     gb = _forward(_before(a, axis, 0), g, axis)
     return gb * _after(out, axis), gb
 
 
-def _recur_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _recur_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (ta, tb), (a, _), (axis,) = tangents, inputs, params
     push = None if ta is None else ta * _after(out, axis)
     push = tb if push is None else push if tb is None else push + tb
@@ -126,7 +126,7 @@ def _cumprod_x(g: Array, x: Array, out: Array, axis: int) -> Any:
     return _before(out, axis, 1) * recur_p(_after(x, axis), g, axis)
 
 
-def _cumprod_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _cumprod_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (axis,) = params
     return _forward(inputs[0], tangents[0] * _before(out, axis, 1), axis)
 
@@ -185,7 +185,7 @@ def _part(x: Any, out: Any) -> Any:
     return where_p(empty, 0, np.exp(x - where_p(empty, 0, out)))
 
 
-def _logcumsumexp_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _logcumsumexp_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (t,), (x,), (axis,) = tangents, inputs, params
     return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
 
@@ -214,7 +214,7 @@ def _scanned(primitive: Primitive, input: Tensor, dim: int | None, *params: Any)
 
 
 def cumsum(
-    input: Tensor, dim: int | None = None, *, dtype: Any = None, out: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, *, dtype: object = None, out: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
     """Add up the elements along `dim`, keeping every partial sum.
 
@@ -231,7 +231,7 @@ def cumsum(
 _cumsum_, _cumprod_ = inplace(cumsum_p), inplace(cumprod_p)
 
 
-def cumsum_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: int | None = None) -> Tensor:
+def cumsum_(input: Tensor, dim: int | None = None, *, dtype: object = None, axis: int | None = None) -> Tensor:
     """Overwrite `input` with its partial sums along `dim`."""
     dim = either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
@@ -240,7 +240,7 @@ def cumsum_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: i
 
 
 def cumprod(
-    input: Tensor, dim: int | None = None, *, dtype: Any = None, out: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, *, dtype: object = None, out: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
     """Multiply the elements along `dim`, keeping every partial product."""
     dim = either(dim, axis)
@@ -248,7 +248,7 @@ def cumprod(
     return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
 
 
-def cumprod_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: int | None = None) -> Tensor:
+def cumprod_(input: Tensor, dim: int | None = None, *, dtype: object = None, axis: int | None = None) -> Tensor:
     """Overwrite `input` with its partial products along `dim`."""
     dim = either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
@@ -269,7 +269,9 @@ def _refuse_other(input: Tensor, dtype: Any) -> None:
         )
 
 
-def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
+def logcumsumexp(
+    input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None
+) -> Tensor:
     """Log of the partial sums of exponentials along `dim`, without overflow."""
     dim = either(dim, axis)
     if of(input.array.dtype).category < 2:
@@ -317,23 +319,23 @@ def _extreme(kernel: Kernel) -> Primitive:
 cummax_p, cummin_p = _extreme(_cummax), _extreme(_cummin)
 
 
-def _run(primitive: Any, result: Any, input: Tensor, dim: int | None, out: Any) -> Any:
+def _run(primitive: Primitive, result: Any, input: Tensor, dim: int | None, out: Any) -> Any:
     a = input.array
     axis = dim_in(dim, a.ndim)
     if a.ndim == 0:
-        found = tuple(reshape_p(v, ()) for v in primitive(reshape_p(input, (1,)), 0))
+        found: Any = tuple(reshape_p(v, ()) for v in primitive(reshape_p(input, (1,)), 0))
     else:
         found = primitive(input, axis)
     return result(found if out is None else tuple(map(into, out, found)))
 
 
-def cummax(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
+def cummax(input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None) -> Any:
     """Find the largest element so far along `dim`, and its place."""
     dim = either(dim, axis)
     return _run(cummax_p, return_types.cummax, input, dim, out)
 
 
-def cummin(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
+def cummin(input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None) -> Any:
     """Find the smallest element so far along `dim`, and its place."""
     dim = either(dim, axis)
     return _run(cummin_p, return_types.cummin, input, dim, out)
@@ -344,7 +346,7 @@ def cummin(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int 
 
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *,
-    out: Any = None, axis: int | None = None,
+    out: Tensor | None = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Subtract each element from the next one along `dim`, `n` times over.
 

@@ -91,7 +91,7 @@ def sort(
 
 
 def argsort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None,
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the indices that sort along `dim`.
@@ -105,7 +105,7 @@ def argsort(
     return into(out, argsort_p(input, dim_in(dim, input.array.ndim), bool(descending)))
 
 
-def msort(input: Tensor, *, out: Any = None) -> Tensor:
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sort along the first dimension."""
     return into(out, sort(input, 0)[0])
 
@@ -166,7 +166,7 @@ def kthvalue(
 # --- Searching --------------------------------------------------------------------------------------
 
 
-def _searchsorted(x: Any, y: Any, right: Any, dtype: Any) -> Any:
+def _searchsorted(x: Any, y: Any, right: bool, dtype: Any) -> Any:
     side = "right" if right else "left"
     xp = module_of(x)
     x, y = (v.astype(np.float32) if v.dtype.name == "bfloat16" else v for v in (x, y))
@@ -190,7 +190,7 @@ searchsorted_p: Primitive = nary(
 )
 
 
-def _searchsorted_batch(x: Any, y: Any, right: Any, dtype: Any) -> Any:
+def _searchsorted_batch(x: Any, y: Any, right: bool, dtype: Any) -> Any:
     size = x.shape[0]
     if x.ndim == 2:  # one sequence for every element of the batch
         found = searchsorted_p(x, y.reshape(size, -1), right, dtype)
@@ -200,7 +200,7 @@ def _searchsorted_batch(x: Any, y: Any, right: Any, dtype: Any) -> Any:
 
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Any = None, out: Any = None, self: Any = None,
+    side: str | None = None, sorter: Any = None, out: Tensor | None = None, self: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return where each value would be inserted to keep a sequence (or one per row) sorted.
 
@@ -245,7 +245,7 @@ def searchsorted(
 
 
 def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Any = None
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
     """Return between which of the sorted `boundaries` each value lies."""
     require_tensor(boundaries, "boundaries", "bucketize")
@@ -324,7 +324,7 @@ def _runs(array: Any, return_inverse: bool, return_counts: bool, dim: int | None
 @looped
 def isin(
     elements: Any = None, test_elements: Any = None, *, assume_unique: bool = False, invert: bool = False,
-    element: Any = None, test_element: Any = None, out: Any = None,
+    element: Any = None, test_element: Any = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return which elements occur among `test_elements`.
 
@@ -346,7 +346,7 @@ def isin(
 # --- What is not zero -------------------------------------------------------------------------------
 
 
-def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """Return the index of every element that is not zero: one row each, or one tensor per dimension.
 
     Examples
@@ -371,7 +371,7 @@ def _rows(array: Any) -> Any:
 
 
 @looped
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
     """Return the first `size` rows of `nonzero`, filled up where there are fewer."""
     found = nonzero(input).array[:size]
     rows = module_of(found).full((size, input.array.ndim), fill_value, np.int64)

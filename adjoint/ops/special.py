@@ -88,7 +88,7 @@ erf_, erfc_, erfinv_ = inplace(erf_p), inplace(erfc_p), inplace(erfinv_p)
 
 
 @public(erf_p)
-def erf(input: Tensor, *, out: Any = None) -> Tensor:
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the error function.
 
     Examples
@@ -99,32 +99,32 @@ def erf(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 @public(erfc_p)
-def erfc(input: Tensor, *, out: Any = None) -> Tensor:
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take one minus the error function, exactly where that is small."""
 
 
 @public(erfinv_p)
-def erfinv(input: Tensor, *, out: Any = None) -> Tensor:
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the inverse of the error function."""
 
 
 @public(erfcx_p)
-def erfcx(input: Tensor, *, out: Any = None) -> Tensor:
+def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(x**2) * erfc(x)``, without overflow."""
 
 
 @public(ndtr_p)
-def ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the probability that a standard normal variable is below each element."""
 
 
 @public(ndtri_p)
-def ndtri(input: Tensor, *, out: Any = None) -> Tensor:
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the inverse of `ndtr`."""
 
 
 @public(log_ndtr_p)
-def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of `ndtr`, without underflow."""
 
 
@@ -179,7 +179,7 @@ lgamma_, digamma_, _polygamma_ = inplace(lgamma_p), inplace(digamma_p), inplace(
 
 
 @public(lgamma_p)
-def lgamma(input: Tensor, *, out: Any = None) -> Tensor:
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of the absolute value of the gamma function."""
 
 
@@ -187,14 +187,14 @@ gammaln = lgamma
 
 
 @public(digamma_p)
-def digamma(input: Tensor, *, out: Any = None) -> Tensor:
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the derivative of `lgamma`."""
 
 
 psi = digamma
 
 
-def polygamma(n: int, input: Tensor, *, out: Any = None) -> Tensor:
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the `n`-th derivative of `digamma`."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -211,7 +211,7 @@ def polygamma_(input: Tensor, n: int) -> Tensor:
     return _polygamma_(input, n)
 
 
-def mvlgamma(input: Tensor, p: int, *, out: Any = None) -> Tensor:
+def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of the multivariate gamma function of dimension `p`."""
     if count_of(p, "p") < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -233,7 +233,7 @@ def mvlgamma_(input: Tensor, p: int) -> Tensor:
 multigammaln = mvlgamma
 
 
-def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Take the Hurwitz zeta function; the gradient is for `other`."""
     require_any(input, other, "zeta")
     return into(out, zeta_p(input, other))
@@ -262,13 +262,13 @@ igammac_p = binary(
 igamma_, igammac_ = inplace(igamma_p), inplace(igammac_p)
 
 
-def igamma(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the regularized lower incomplete gamma function; the gradient is for `other`."""
     require_pair(input, other, "igamma")
     return into(out, igamma_p(input, other))
 
 
-def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the regularized upper incomplete gamma function; the gradient is for `other`."""
     require_pair(input, other, "igammac")
     return into(out, igammac_p(input, other))
@@ -340,71 +340,71 @@ bessel_k1e_p: Primitive = unary(
 
 
 @public(i0_p)
-def i0(input: Tensor, *, out: Any = None) -> Tensor:
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 0."""
 
 
 @public(i0e_p)
-def i0e(input: Tensor, *, out: Any = None) -> Tensor:
+def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(-|x|) * i0(x)``."""
 
 
 @public(i1_p)
-def i1(input: Tensor, *, out: Any = None) -> Tensor:
+def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 1."""
 
 
 @public(i1e_p)
-def i1e(input: Tensor, *, out: Any = None) -> Tensor:
+def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(-|x|) * i1(x)``."""
 
 
-def modified_bessel_i0(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 0."""
     return into(out, i0_p(input))
 
 
-def modified_bessel_i1(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 1."""
     return into(out, i1_p(input))
 
 
 @public(bessel_j0_p)
-def bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the first kind, order 0."""
 
 
 @public(bessel_j1_p)
-def bessel_j1(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the first kind, order 1."""
 
 
 @public(bessel_y0_p)
-def bessel_y0(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the second kind, order 0."""
 
 
 @public(bessel_y1_p)
-def bessel_y1(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the second kind, order 1."""
 
 
-def modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the second kind, order 0."""
     return into(out, bessel_k0_p(input))
 
 
-def modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the second kind, order 1."""
     return into(out, bessel_k1_p(input))
 
 
-def scaled_modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(x) * modified_bessel_k0(x)``."""
     return into(out, bessel_k0e_p(input))
 
 
-def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(x) * modified_bessel_k1(x)``."""
     return into(out, bessel_k1e_p(input))
 
@@ -422,7 +422,7 @@ airy_slope_p: Primitive = unary(
 
 
 @public(airy_ai_p)
-def airy_ai(input: Tensor, *, out: Any = None) -> Tensor:
+def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Airy function Ai."""
 
 
@@ -461,12 +461,12 @@ spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True
 
 
 @public(sinc_p)
-def sinc(input: Tensor, *, out: Any = None) -> Tensor:
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``sin(pi x) / (pi x)``, which is 1 at 0."""
 
 
 @public(spherical_bessel_j0_p)
-def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``sin(x) / x``, which is 1 at 0."""
 
 
@@ -491,7 +491,7 @@ logit_p = parametric(_logit, x=_logit_x, floating=True, jvp="elementwise", batch
 _logit_ = inplace(logit_p)
 
 
-def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Take the inverse of the sigmoid; `eps` keeps the input away from 0 and 1."""
     return into(out, logit_p(input, eps))
 
@@ -516,7 +516,7 @@ entr_p = unary(
 
 
 @public(entr_p)
-def entr(input: Tensor, *, out: Any = None) -> Tensor:
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the entropy ``-x * log(x)``: 0 at 0, minus infinity below."""
 
 
@@ -546,13 +546,13 @@ xlog1py_p = binary(
 xlogy_ = inplace(xlogy_p)
 
 
-def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Take ``input * log(other)``, which is 0 where `input` is 0."""
     require_any(input, other, "xlogy")
     return into(out, xlogy_p(input, other))
 
 
-def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Take ``input * log(1 + other)``, which is 0 where `input` is 0."""
     require_any(input, other, "xlog1py")
     return into(out, xlog1py_p(input, other))
@@ -589,13 +589,13 @@ logaddexp2_p = binary(
 by_ufunc.update({np.logaddexp: logaddexp_p, np.logaddexp2: logaddexp2_p})
 
 
-def logaddexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of the sum of exponentials of both, without overflow."""
     require_pair(input, other, "logaddexp")
     return into(out, logaddexp_p(input, other))
 
 
-def logaddexp2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the base-2 logarithm of the sum of powers of 2 of both, without overflow."""
     require_pair(input, other, "logaddexp2")
     return into(out, logaddexp2_p(input, other))
@@ -648,7 +648,7 @@ _FAMILIES: dict[str, tuple[Callable[[Any], Any], Callable[..., Any]]] = {
 def _polynomial(name: str, family: str, shift: bool = False) -> Callable[..., Tensor]:
     primitive = binary(_recurrent(*_FAMILIES[family], shift), name=name, floating=True)
 
-    def function(input: Tensor | Number, n: Tensor | Number, *, out: Any = None) -> Tensor:
+    def function(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         require_any(input, n, name)
         if isinstance(n, int) and n >= 2**63:
             raise OverflowError(f"{name}(): int too big to convert: {n}")

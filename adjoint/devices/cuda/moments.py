@@ -143,7 +143,7 @@ def std(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
     return NotImplemented if found is None else found[0]
 
 
-def _moments(x: Any, axes: Any, keepdims: bool, free: float, root: bool = False) -> tuple[Any, Any] | None:
+def _moments(x: Any, axes: Axes, keepdims: bool, free: float, root: bool = False) -> tuple[Any, Any] | None:
     """Return the sum of squared distances from the mean over `free` (its root, if asked), and the mean."""
     if not is_float(x) or not x.size:
         return None

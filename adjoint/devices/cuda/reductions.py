@@ -148,22 +148,22 @@ def wide(dtype: DType) -> DType:
     return dtype if dtype.char == "d" else np.dtype(np.float32)
 
 
-def folded(shape: tuple[int, ...], axes: Any) -> tuple[int, int, int] | None:
+def folded(shape: tuple[int, ...], axes: Axes | None) -> tuple[int, int, int] | None:
     """Return sizes of what lies before, in and after the axes; None if they are not side by side."""
     rank = len(shape)
-    axes = [a for a in (range(rank) if axes is None else axes) if shape[a] != 1]
-    if not axes:
+    reduced_axes = [a for a in (range(rank) if axes is None else axes) if shape[a] != 1]
+    if not reduced_axes:
         return math.prod(shape), 1, 1
-    first, last = min(axes), max(axes)
-    if any(shape[i] != 1 and i not in axes for i in range(first, last)):
+    first, last = min(reduced_axes), max(reduced_axes)
+    if any(shape[i] != 1 and i not in reduced_axes for i in range(first, last)):
         return None
     return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
 
 
-def left_shape(shape: tuple[int, ...], axes: Any, keepdims: bool) -> tuple[int, ...]:
+def left_shape(shape: tuple[int, ...], axes: Axes | None, keepdims: bool) -> tuple[int, ...]:
     """Return the shape of a reduction's result."""
     rank = range(len(shape))
-    axes = rank if axes is None else axes
+    axes = tuple(rank) if axes is None else axes
     if keepdims:
         return tuple([1 if i in axes else shape[i] for i in rank])
     return tuple([shape[i] for i in rank if i not in axes])
@@ -186,7 +186,7 @@ def laid(x: Any, axes: Any) -> tuple[Any, tuple[int, int, int]]:
     return dense(x.transpose(*others, *axes)), (x.size // count, count, 1)
 
 
-def reduced(x: Any, axes: Any, keepdims: bool, op: str = "sum", scale: float = 1.0, out: Any = None) -> Any:
+def reduced(x: Any, axes: Axes | None, keepdims: bool, op: str = "sum", scale: float = 1.0, out: Any = None) -> Any:
     """Return a reduction along axes (None: all), times `scale` where it is a sum; None where CuPy must do it."""
     if not is_float(x) or not x.size:
         return None
@@ -202,13 +202,13 @@ def reduced(x: Any, axes: Any, keepdims: bool, op: str = "sum", scale: float = 1
     return out
 
 
-def _attached(value: Any, x: Any, axes: Any, keepdims: bool, method: str) -> Any:
+def _attached(value: Any, x: Any, axes: Axes | None, keepdims: bool, method: str) -> Any:
     """Return a kernel's result; else CuPy's, of an array without gaps, which a single block would walk over."""
     return getattr(contiguous(x), method)(axis=axes, keepdims=keepdims) if value is None else value
 
 
 @override("sum")
-def sum_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
+def sum_over_axes(x: Any, axes: Axes | None, keepdims: bool) -> Any:
     """Return sums along axes."""
     if x.dtype.kind in "biu":
         return NotImplemented
@@ -222,7 +222,7 @@ def sum_all(x: Any) -> Any:
 
 
 @override("mean", when=lambda x, axes, keepdims: x.size)
-def mean_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
+def mean_over_axes(x: Any, axes: Axes | None, keepdims: bool) -> Any:
     """Return means along axes."""
     count = x.size if axes is None else math.prod([x.shape[i] for i in axes])
     return _or_next(reduced(x, axes, keepdims, "sum", 1 / max(count, 1)))
