@@ -29,7 +29,9 @@ from .ops import (
     decomposition,
     elementwise,
     extremes,
+    floating,
     forms,
+    histograms,
     interop,
     kinds,
     matrix,
@@ -526,13 +528,13 @@ class Tensor(TensorBase):
     logit, logit_ = special.logit, special.logit_
     xlogy, xlogy_ = special.xlogy, special.xlogy_
     logaddexp, logaddexp2 = special.logaddexp, special.logaddexp2
-    copysign, copysign_ = special.copysign, special.copysign_
-    nextafter, nextafter_ = special.nextafter, special.nextafter_
-    heaviside, heaviside_ = special.heaviside, special.heaviside_
-    gcd, gcd_ = special.gcd, special.gcd_
-    lcm, lcm_ = special.lcm, special.lcm_
-    ldexp, ldexp_ = special.ldexp, special.ldexp_
-    frexp = special.frexp
+    copysign, copysign_ = floating.copysign, floating.copysign_
+    nextafter, nextafter_ = floating.nextafter, floating.nextafter_
+    heaviside, heaviside_ = floating.heaviside, floating.heaviside_
+    gcd, gcd_ = floating.gcd, floating.gcd_
+    lcm, lcm_ = floating.lcm, floating.lcm_
+    ldexp, ldexp_ = floating.ldexp, floating.ldexp_
+    frexp = floating.frexp
 
     # reductions
     sum, nansum = reductions.sum, reductions.nansum
@@ -553,8 +555,9 @@ class Tensor(TensorBase):
     cumprod, cumprod_ = scan.cumprod, scan.cumprod_
     logcumsumexp = scan.logcumsumexp
     cummax, cummin = scan.cummax, scan.cummin
-    diff, histc, bincount, histogram = scan.diff, scan.histc, scan.bincount, scan.histogram
-    hash_tensor = scan.hash_tensor
+    diff = scan.diff
+    histc, bincount, histogram = histograms.histc, histograms.bincount, histograms.histogram
+    hash_tensor = histograms.hash_tensor
     norm, dist = measure.norm, measure.dist
     renorm, renorm_ = measure.renorm, measure.renorm_
     cov, corrcoef = measure.cov, measure.corrcoef

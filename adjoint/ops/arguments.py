@@ -56,7 +56,9 @@ def count_of(value: Any, name: str) -> int:
 
 
 def either(dim: Any, axis: Any, default: Any = None) -> Any:
-    """Return what was given as ``axis``, NumPy's word for ``dim``; to say both is an error."""
+    """Return ``dim``, or what was given as ``axis``, NumPy's word for it; to say both is an error."""
+    if axis is None:
+        return dim
     if dim != default:
         raise TypeError(f"got dim={dim} and axis={axis}: these are two words for one argument; give one of them")
     return axis

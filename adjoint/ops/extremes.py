@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from .scan import cummax_p
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
 
-Dims = Any
+Dims: TypeAlias = int | Sequence[int] | None
 
 __all__ = [
     "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian",
@@ -118,7 +118,7 @@ def amax(
     dim: Dims = (),
     keepdim: bool = False,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
     axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:
@@ -131,7 +131,7 @@ def amax(
     >>> x.grad
     tensor([0.5000, 0.0000, 0.5000])
     """
-    return _reduce_to_extreme(amax_p, input, dim if axis is None else either(dim, axis, ()), keepdims or keepdim, out)
+    return _reduce_to_extreme(amax_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
 
 def amin(
@@ -139,15 +139,15 @@ def amin(
     dim: Dims = (),
     keepdim: bool = False,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
     axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:
     """Find the smallest element, of all or along `dim`; equal ones share the gradient."""
-    return _reduce_to_extreme(amin_p, input, dim if axis is None else either(dim, axis, ()), keepdims or keepdim, out)
+    return _reduce_to_extreme(amin_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
 
-def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
+def _reduce_to_extreme(primitive: Primitive, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
     a, name = input.array, primitive.op.name
     _refuse("max_values_cpu" if name == "amax" else "min_values_cpu", a, "c")
     axes = dims_in(dim, a.ndim)
@@ -168,8 +168,7 @@ def aminmax(
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest and the largest element, of all or along `dim`."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     if dim is None and input.array.size == 0:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
@@ -227,7 +226,7 @@ max_dim_p = _choice(_max_dim, "max_dim", "MaxBackward0")
 min_dim_p = _choice(_min_dim, "min_dim", "MinBackward0")
 
 
-def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool, out: Any) -> Any:
+def _choose(primitive: Primitive, result: Any, input: Tensor, dim: int, keepdim: bool, out: Any) -> Any:
     if not isinstance(keepdim, bool):
         raise TypeError(
             f"{result.__name__}(): argument 'keepdim' (position 2) must be bool, not {type(keepdim).__name__}"
@@ -236,7 +235,7 @@ def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool,
     axis = dim_in(dim, a.ndim)
     if a.ndim == 0:
         values, indices = primitive(reshape_p(input, (1,)), 0, True)
-        found = reshape_p(values, ()), reshape_p(indices, ())
+        found: Any = reshape_p(values, ()), reshape_p(indices, ())
     else:
         _refuse_empty(result.__name__, a.shape, (axis,))
         found = primitive(input, axis, keepdim)
@@ -244,7 +243,7 @@ def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool,
 
 
 def max(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Tensor | None = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the largest element; with `dim` values and indices; of two tensors the larger elements.
@@ -258,7 +257,7 @@ def max(
     """
     return _extremes(
         input,
-        dim if axis is None else either(dim, axis),
+        either(dim, axis),
         keepdims or keepdim,
         other,
         out,
@@ -269,13 +268,13 @@ def max(
 
 
 def min(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Tensor | None = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
     return _extremes(
         input,
-        dim if axis is None else either(dim, axis),
+        either(dim, axis),
         keepdims or keepdim,
         other,
         out,
@@ -286,7 +285,7 @@ def min(
 
 
 def _extremes(
-    input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Any, along: Any, result: Any
+    input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Primitive, along: Primitive, result: Any
 ) -> Any:
     require_tensor(input, "input", result.__name__)
     require_bool(keepdim, "keepdim", result.__name__)
@@ -320,7 +319,7 @@ argmax_p: Primitive = parametric(_argmax, batch=lambda x, axis, keepdims: _batch
 argmin_p: Primitive = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
 
 
-def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+def _batched_place(primitive: Primitive, x: Any, axis: int, keepdims: bool) -> Any:
     if axis is not None:
         return primitive(x, axis + 1, keepdims)
     flat = primitive(x.reshape((x.shape[0], -1)), 1, False)
@@ -328,7 +327,7 @@ def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def argmax(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: Any = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find where the largest element is: in the flattened tensor, or along `dim`.
@@ -338,15 +337,15 @@ def argmax(
     >>> adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
     tensor([1, 0])
     """
-    return into(out, _place(argmax_p, input, dim if axis is None else either(dim, axis), keepdims or keepdim))
+    return into(out, _place(argmax_p, input, either(dim, axis), keepdims or keepdim))
 
 
 def argmin(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: Any = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find where the smallest element is: in the flattened tensor, or along `dim`."""
-    return into(out, _place(argmin_p, input, dim if axis is None else either(dim, axis), keepdims or keepdim))
+    return into(out, _place(argmin_p, input, either(dim, axis), keepdims or keepdim))
 
 
 def _place(primitive: Primitive, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
@@ -414,7 +413,7 @@ nanmedian_p = _whole(_nanmedian_all, nanmedian_dim_p, "nanmedian")
 
 
 def median(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle element, the lower of two; with `dim` values and indices.
@@ -424,22 +423,20 @@ def median(
     >>> adjoint.tensor([4.0, 1.0, 3.0, 2.0]).median()
     tensor(2.)
     """
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, median_p, median_dim_p, return_types.median)
 
 
 def nanmedian(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
 
-def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along: Any, result: Any) -> Any:
+def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Primitive, along: Primitive, result: Any) -> Any:
     a = input.array
     _refuse("median_cpu", a, "bc")
     if dim is not None:
@@ -451,7 +448,7 @@ def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along
     return into(out, whole(input, tuple(range(a.ndim)), False))
 
 
-def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
+def _mode(x: Any, axis: int, keepdims: bool) -> Any:
     """Return the commonest element along an axis, the smallest of equally common ones, and its last place."""
     xp = module_of(x)
     moved = xp.moveaxis(x, axis, -1)
@@ -474,12 +471,11 @@ mode_p = _choice(_mode, "mode", "ModeBackward0")
 
 
 def mode(
-    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the commonest element along `dim` and a place where it is."""
-    dim = dim if axis is None else either(dim, axis, -1)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis, -1), keepdims or keepdim
     return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
 
 
@@ -489,7 +485,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 @autocasting
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
-    out: Any = None, axis: int | None = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find the values below which a part `q` of the elements lies, of all or along `dim`.
 
@@ -498,19 +494,17 @@ def quantile(
     >>> adjoint.quantile(adjoint.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
     tensor(1.5000)
     """
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
 
 @autocasting
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
-    out: Any = None, axis: int | None = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find quantiles of the elements that are not NaN."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdims or keepdim
+    dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from .precision import autocasting
 from .reduce import as_given, f32, is_half, kept, quotient, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
-Dims = Any
+Dims: TypeAlias = int | Sequence[int] | None
 
 __all__ = [
     "cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "norm_except_dim", "nuclear_norm", "pdist",
@@ -56,7 +57,7 @@ def _vector_norm(x: Array, p: float, axes: Axes, keepdims: bool) -> Any:
     return sum_p(size**p, axes, keepdims) ** size.dtype.type(1 / p)
 
 
-def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> Any:
+def _direction(g: Any, x: Any, out: Any, p: Any, axes: Axes, keepdims: bool) -> Any:
     """Return the gradient of a norm: 0 where that is not defined."""
     g, out = kept(g, x.ndim, axes, keepdims), kept(out, x.ndim, axes, keepdims)
     if p == 0:
@@ -74,7 +75,7 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
     return sgn_p(x) * (where_p(none, 0, power_p(ratio, p - 1)) * g)
 
 
-def _vector_norm_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _vector_norm_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (t,), (x,), (p, axes, keepdims) = tangents, inputs, params
     return sum_p(real_product(_direction(zeros_p(out) + 1, x, out, p, axes, keepdims), t), axes, keepdims)
 
@@ -106,8 +107,8 @@ vector_norm_p: Primitive = parametric(
 
 
 def vector_norm(
-    input: Any = None, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Dims = None, keepdims: bool = False, x: Any = None,
+    input: Any = None, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None,
+    out: Tensor | None = None, axis: Dims = None, keepdims: bool = False, x: Any = None,
 ) -> Tensor:  # fmt: skip
     """Measure the length of a vector, or of all vectors along `dim`; `ord` is any number or infinity.
 
@@ -116,8 +117,7 @@ def vector_norm(
     >>> adjoint.linalg.vector_norm(adjoint.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis), keepdim or keepdims
     x = input if x is None else x
     require_tensor(x, "x", "linalg.vector_norm")
     a = x.array
@@ -150,12 +150,11 @@ def vector_norm(
 
 
 def matrix_norm(
-    input: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Dims = None, keepdims: bool = False,
+    input: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: object = None,
+    out: Tensor | None = None, axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
-    dim = dim if axis is None else either(dim, axis, (-2, -1))
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     a = input.array
     if of(a.dtype).category < 2:
         raise RuntimeError(
@@ -196,12 +195,11 @@ def _restored(x: Tensor, rank: int, axes: tuple[int, ...]) -> Tensor:
 
 
 def linalg_norm(
-    input: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Dims = None, keepdims: bool = False,
+    input: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: object = None,
+    out: Tensor | None = None, axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a vector or a matrix, whichever `ord` and `dim` make of it."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis), keepdim or keepdims
     if isinstance(ord, str) or (ord is not None and _is_matrix(input, dim)):
         if dim is None:
             if input.array.ndim != 2:
@@ -225,7 +223,12 @@ def _is_matrix(A: Tensor, dim: Any) -> bool:
 
 
 def norm(
-    input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, out: Any = None, dtype: Any = None
+    input: Tensor,
+    p: Any = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: object = None,
 ) -> Tensor:
     """Measure the length of all elements, or of those along `dim`, by the `p`-norm.
 
@@ -248,30 +251,28 @@ def norm(
 
 
 def frobenius_norm(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure the length of all elements, or of those along `dim`."""
-    dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis), keepdim or keepdims
     if dim is None:
         raise missing("frobenius_norm", "dim")
     return vector_norm(input, 2, dim, keepdim, out=out)
 
 
 def nuclear_norm(
-    input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Add up the singular values of matrices."""
-    dim = dim if axis is None else either(dim, axis, (-2, -1))
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Measure the `pow`-norm of each part of `v` along `dim`; of the whole where `dim` is -1."""
-    dim = dim if axis is None else either(dim, axis, 0)
+    dim = either(dim, axis, 0)
     if dim == -1:
         return norm(v, pow)
     if not v.array.ndim:
@@ -296,7 +297,7 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     return fold(found, "DistBackward0", input, other, p=p, self=(0,), other=(1,))
 
 
-def _euclid(x: Any, y: Any, direct: Any) -> Any:
+def _euclid(x: Any, y: Any, direct: bool) -> Any:
     if direct:
         return vector_norm_p(x[..., :, None, :] - y[..., None, :, :], 2, (max(x.ndim, y.ndim),), False)
     square = (x * x).sum(-1)[..., :, None] + (y * y).sum(-1)[..., None, :] - 2 * (x @ y.swapaxes(-1, -2))
@@ -392,11 +393,11 @@ def renorm(
     dim: int | None = None,
     maxnorm: Number = None,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
     axis: int | None = None,
 ) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     a = input.array
     if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
@@ -420,7 +421,7 @@ def renorm_(
     input: Tensor, p: Number, dim: int | None = None, maxnorm: Number = None, *, axis: int | None = None
 ) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`, in place."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     return input.copy_(renorm(input.clone(), p, dim, maxnorm))
 
 

@@ -20,8 +20,10 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .elementwise import *
     from .embedding import *
     from .extremes import *
+    from .floating import *
     from .gather import *
     from .grid import *
+    from .histograms import *
     from .index_put import *
     from .interop import *
     from .join import *
@@ -55,8 +57,9 @@ else:
     # A room that comes later has the last word on a name.
     _NAMES = (
         "create", "ranges", "random", "memory", "questions", "interop", "elementwise", "power", "piecewise",
-        "compare", "activation", "special", "reduce", "softmax", "extremes", "scan", "measure", "shape", "index_put",
-        "join", "arrange", "gather", "scatter", "slices", "embedding", "sorting", "parts", "kinds", "copied",
+        "compare", "activation", "special", "floating", "reduce", "softmax", "extremes", "scan", "histograms",
+        "measure", "shape", "index_put", "join", "arrange", "gather", "scatter", "slices", "embedding", "sorting",
+        "parts", "kinds", "copied",
         "contraction", "conv", "pooling", "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native",
         "places", "recurrent", "removed", "variates",
     )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .._typing import Kernel
 from ..core.dtypes import of
 from ..core.inplace import check_writable
 from ..core.nodes import wrap
@@ -25,7 +26,7 @@ from .interop import wrapped
 __all__: list[str] = []
 
 ops: Any = namespace
-_table: dict[Any, Callable[..., Any]] = {}
+_table: dict[Kernel, Kernel] = {}
 _MISSING: Any = np._NoValue  # what NumPy passes for a parameter that was not given
 
 
@@ -269,6 +270,24 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any =
 
 # --- Shapes -----------------------------------------------------------------------------------------
 
+_table.update(
+    {
+        np.matrix_transpose: lambda x, /: ops.transpose(_tensor(x), -1, -2),
+        np.swapaxes: lambda a, axis1, axis2: ops.transpose(_tensor(a), axis1, axis2),
+        np.moveaxis: lambda a, source, destination: ops.movedim(_tensor(a), source, destination),
+        np.broadcast_arrays: lambda *args, subok=False: tuple(ops.broadcast_tensors(*_tensors(args))),
+        np.flipud: lambda m: ops.flip(_tensor(m), (0,)),
+        np.fliplr: lambda m: ops.flip(_tensor(m), (1,)),
+        np.rot90: lambda m, k=1, axes=(0, 1): ops.rot90(_tensor(m), k, tuple(axes)),
+        np.tile: lambda A, reps: ops.tile(_tensor(A), (reps,) if isinstance(reps, int) else tuple(reps)),
+        np.diagonal: lambda a, offset=0, axis1=0, axis2=1: ops.diagonal(_tensor(a), offset, axis1, axis2),
+        np.diag: lambda v, k=0: ops.diag(_tensor(v), k),
+        np.tril: lambda m, k=0: ops.tril(_tensor(m), k),
+        np.triu: lambda m, k=0: ops.triu(_tensor(m), k),
+        np.copy: lambda a, order="K", subok=False: ops.clone(_tensor(a)),
+    }
+)
+
 
 @implements(np.reshape)
 def _reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
@@ -289,21 +308,6 @@ def _ravel(a: Any, order: str = "C") -> Any:
 def _transpose(a: Any, axes: Any = None) -> Any:
     x = _tensor(a)
     return ops.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
-
-
-@implements(np.matrix_transpose)
-def _matrix_transpose(x: Any, /) -> Any:
-    return ops.transpose(_tensor(x), -1, -2)
-
-
-@implements(np.swapaxes)
-def _swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    return ops.transpose(_tensor(a), axis1, axis2)
-
-
-@implements(np.moveaxis)
-def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    return ops.movedim(_tensor(a), source, destination)
 
 
 @implements(np.squeeze)
@@ -330,11 +334,6 @@ def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return ops.broadcast_to(_tensor(array), (shape,) if isinstance(shape, int) else tuple(shape))
 
 
-@implements(np.broadcast_arrays)
-def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
-    return tuple(ops.broadcast_tensors(*_tensors(args)))
-
-
 def _at_least(name: str, function: Any) -> None:
     @implements(function)
     def at_least(*arys: Any) -> Any:
@@ -353,60 +352,15 @@ def _flip(m: Any, axis: Any = None) -> Any:
     return ops.flip(x, _dims(axis, x.ndim))
 
 
-@implements(np.flipud)
-def _flipud(m: Any) -> Any:
-    return ops.flip(_tensor(m), (0,))
-
-
-@implements(np.fliplr)
-def _fliplr(m: Any) -> Any:
-    return ops.flip(_tensor(m), (1,))
-
-
 @implements(np.roll)
 def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return ops.roll(_tensor(a), shift) if axis is None else ops.roll(_tensor(a), shift, axis)
-
-
-@implements(np.rot90)
-def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    return ops.rot90(_tensor(m), k, tuple(axes))
-
-
-@implements(np.tile)
-def _tile(A: Any, reps: Any) -> Any:
-    return ops.tile(_tensor(A), (reps,) if isinstance(reps, int) else tuple(reps))
 
 
 @implements(np.repeat)
 def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     counts = repeats if isinstance(repeats, int) else _tensor(repeats)
     return ops.repeat_interleave(_tensor(a), counts, axis)
-
-
-@implements(np.diagonal)
-def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    return ops.diagonal(_tensor(a), offset, axis1, axis2)
-
-
-@implements(np.diag)
-def _diag(v: Any, k: int = 0) -> Any:
-    return ops.diag(_tensor(v), k)
-
-
-@implements(np.tril)
-def _tril(m: Any, k: int = 0) -> Any:
-    return ops.tril(_tensor(m), k)
-
-
-@implements(np.triu)
-def _triu(m: Any, k: int = 0) -> Any:
-    return ops.triu(_tensor(m), k)
-
-
-@implements(np.copy)
-def _copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return ops.clone(_tensor(a))
 
 
 @implements(np.pad)
@@ -427,6 +381,8 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
 
 
 # --- Joining and splitting --------------------------------------------------------------------------
+
+_table[np.unstack] = lambda x, /, *, axis=0: tuple(ops.unbind(_tensor(x), axis))
 
 
 @implements(np.concatenate)
@@ -468,11 +424,6 @@ _splitting(np.split, True)
 _splitting(np.array_split, False)
 
 
-@implements(np.unstack)
-def _unstack(x: Any, /, *, axis: int = 0) -> Any:
-    return tuple(ops.unbind(_tensor(x), axis))
-
-
 @implements(np.meshgrid)
 def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     if sparse:
@@ -481,6 +432,8 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
 
 
 # --- Elementwise, choice, order ---------------------------------------------------------------------
+
+_table[np.nonzero] = lambda a: tuple(ops.nonzero(_tensor(a), as_tuple=True))
 
 
 @implements(np.where)
@@ -570,11 +523,6 @@ def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     return _put(out, _take(a, np.flatnonzero(_plain(condition)), axis))
 
 
-@implements(np.nonzero)
-def _nonzero(a: Any) -> Any:
-    return tuple(ops.nonzero(_tensor(a), as_tuple=True))
-
-
 @implements(np.diff)
 def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     ends = (None if v is None else _tensor(v) for v in (prepend, append))
@@ -582,6 +530,11 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
 
 
 # --- Products ---------------------------------------------------------------------------------------
+
+_table[np.vdot] = lambda a, b, /: ops.vdot(_tensor(a).reshape(-1), _tensor(b).reshape(-1))
+_table[np.inner] = lambda a, b, /: ops.inner(_tensor(a), _tensor(b))
+_table[np.outer] = lambda a, b, out=None: _put(out, ops.outer(_tensor(a).reshape(-1), _tensor(b).reshape(-1)))
+_table[np.kron] = lambda a, b: ops.kron(_tensor(a), _tensor(b))
 
 
 @implements(np.dot)
@@ -592,21 +545,6 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
     if y.ndim > 2:
         return _put(out, ops.tensordot(x, y, ([x.ndim - 1], [y.ndim - 2])))
     return _put(out, ops.matmul(x, y))
-
-
-@implements(np.vdot)
-def _vdot(a: Any, b: Any, /) -> Any:
-    return ops.vdot(_tensor(a).reshape(-1), _tensor(b).reshape(-1))
-
-
-@implements(np.inner)
-def _inner(a: Any, b: Any, /) -> Any:
-    return ops.inner(_tensor(a), _tensor(b))
-
-
-@implements(np.outer)
-def _outer(a: Any, b: Any, out: Any = None) -> Any:
-    return _put(out, ops.outer(_tensor(a).reshape(-1), _tensor(b).reshape(-1)))
 
 
 @implements(np.tensordot)
@@ -624,11 +562,6 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: An
     return _put(out, ops.einsum(operands[0], *_tensors(operands[1:])))
 
 
-@implements(np.kron)
-def _kron(a: Any, b: Any) -> Any:
-    return ops.kron(_tensor(a), _tensor(b))
-
-
 @implements(np.cross)
 def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
     if axis is None and (axisa, axisb, axisc) != (-1, -1, -1):
@@ -640,31 +573,22 @@ def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, ax
 
 # --- Questions and creation -------------------------------------------------------------------------
 
-
-@implements(np.shape)
-def _shape(a: Any) -> Any:
-    return tuple(_tensor(a).shape)
-
-
-@implements(np.ndim)
-def _ndim(a: Any) -> int:
-    return int(_tensor(a).ndim)
+_table.update(
+    {
+        np.shape: lambda a: tuple(_tensor(a).shape),
+        np.ndim: lambda a: int(_tensor(a).ndim),
+        np.iscomplexobj: lambda x: bool(x.is_complex()),
+        np.isrealobj: lambda x: not x.is_complex(),
+        np.array_equal: lambda a1, a2, equal_nan=False: bool(np.array_equal(_values(a1), _values(a2), equal_nan)),
+        np.array_equiv: lambda a1, a2: bool(np.array_equiv(_values(a1), _values(a2))),
+    }
+)
 
 
 @implements(np.size)
 def _size(a: Any, axis: Any = None) -> int:
     shape = _tensor(a).shape
     return math.prod(shape if axis is None else [shape[d] for d in _dims(axis, len(shape))])
-
-
-@implements(np.iscomplexobj)
-def _iscomplexobj(x: Any) -> bool:
-    return bool(x.is_complex())
-
-
-@implements(np.isrealobj)
-def _isrealobj(x: Any) -> bool:
-    return not x.is_complex()
 
 
 @implements(np.allclose)
@@ -675,16 +599,6 @@ def _allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_na
 @implements(np.isclose)
 def _isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     return wrapped(np.isclose(_values(a), _values(b), rtol, atol, equal_nan))
-
-
-@implements(np.array_equal)
-def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    return bool(np.array_equal(_values(a1), _values(a2), equal_nan))
-
-
-@implements(np.array_equiv)
-def _array_equiv(a1: Any, a2: Any) -> bool:
-    return bool(np.array_equiv(_values(a1), _values(a2)))
 
 
 def _values(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -23,8 +23,6 @@ from .create import into
 from .elementwise import mul_p
 from .piecewise import where_p
 from .shape import cast_p
-
-Number = Any
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -117,7 +115,7 @@ exponential_p = parametric(
 _pow_, _power_ = inplace(pow_p), inplace(power_p)
 
 
-def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
+def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Raise `input` to the power of `exponent`; either may be a number.
 
     Examples
@@ -175,7 +173,7 @@ def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
     return _power_(input, exponent)
 
 
-def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
+def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Raise `input` to the power of `exponent` in double precision."""
     require_any(input, exponent, "float_power")
     wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
@@ -197,7 +195,7 @@ def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
     return pow_(input, exponent)
 
 
-def square(input: Tensor, *, out: Any = None) -> Tensor:
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Multiply each element by itself."""
     return power(input, 2) if out is None else into(out, power(input, 2))
 
@@ -233,17 +231,17 @@ sqrt_, rsqrt_, reciprocal_ = inplace(sqrt_p), inplace(rsqrt_p), inplace(reciproc
 
 
 @public(sqrt_p)
-def sqrt(input: Tensor, *, out: Any = None) -> Tensor:
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the square root."""
 
 
 @public(rsqrt_p)
-def rsqrt(input: Tensor, *, out: Any = None) -> Tensor:
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take one over the square root."""
 
 
 @public(reciprocal_p)
-def reciprocal(input: Tensor, *, out: Any = None) -> Tensor:
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take one over each element."""
 
 

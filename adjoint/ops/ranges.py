@@ -35,8 +35,8 @@ def _made(array: Any, device: Any, requires_grad: bool) -> Tensor:
 
 
 def arange(
-    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Tensor | None = None, dtype: object = None,
+    layout: object = None, device: object = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make the numbers from `start` up to, not including, `end`: ``arange(end)``, ``arange(start, end, step)``.
 
@@ -128,8 +128,8 @@ def _arange(begin: Any, stop: Any, by: Any, dtype: dtypes.dtype, whole: bool) ->
 
 
 def range(
-    start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False,
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: object = None,
+    layout: object = None, device: object = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make the numbers from `start` to `end`, the end included; `arange` is the modern form."""
     warnings.warn(
@@ -191,8 +191,8 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any,
 
 @looped
 def linspace(
-    start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: object = None, layout: object = None,
+    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make `steps` numbers evenly spaced from `start` to `end`, both included.
 
@@ -208,8 +208,8 @@ def linspace(
 
 @looped
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: object = None,
+    layout: object = None, device: object = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make `steps` numbers evenly spaced on a logarithmic scale, from ``base**start`` to ``base**end``."""
     check_layout(layout)
@@ -222,8 +222,8 @@ def logspace(
 
 
 def eye(
-    n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
+    n: int, m: int | None = None, *, out: Tensor | None = None, dtype: object = None, layout: object = None,
+    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a matrix with ones on the diagonal.
 

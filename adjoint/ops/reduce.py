@@ -1,14 +1,14 @@
-"""Reductions that add or multiply up: sums, means, products, variances, and truth of many."""
+"""Reductions that add or multiply: sums, means, products, variances, and whether all or any elements are true."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._typing import Array, Axes, Tensor
+from .._typing import Array, Axes, Shape, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.nodes import fold, joined
@@ -22,7 +22,7 @@ from .index import slice_p
 from .piecewise import where_p
 from .shape import cast, cast_p, expand_p, permute_p, reshape_p, sum_to_p
 
-Dims = Any
+Dims: TypeAlias = int | Sequence[int] | None
 
 f32, f64 = np.dtype("float32"), np.dtype("float64")
 _int64 = np.dtype("int64")
@@ -39,8 +39,8 @@ def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])
 
 
-def spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """Return a reduction's gradient repeated to the shape of its input."""
+def broadcast(g: Value, shape: Shape, axes: Axes) -> Value:
+    """Return a reduction's gradient broadcast to the shape of its input."""
     return expand_p(reshape_p(g, kept_shape(shape, axes)), shape)
 
 
@@ -95,7 +95,7 @@ def title_of(d: Any) -> str:
 _add: Any = np.add.reduce
 
 
-def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
+def _sum(x: Any, axes: Axes | None, keepdims: bool) -> Any:
     d = x.dtype
     if is_half(d):
         return _add(x, axes, f32, None, keepdims).astype(d)
@@ -104,7 +104,7 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
 
 sum_p: Primitive = parametric(
     _sum,
-    x=lambda g, x_shape, axes: spread(g, x_shape, axes),
+    x=lambda g, x_shape, axes: broadcast(g, x_shape, axes),
     jvp="linear",
     batch=lambda x, axes, keepdims: sum_p(x, shifted(axes), keepdims),
     node_name="SumBackward1",
@@ -116,13 +116,9 @@ def _sum_all(x: Any) -> Any:
     return _sum(x, None, False)
 
 
-def _spread_all(g: Any, x_shape: Any) -> Any:
-    return expand_p(g, x_shape)
-
-
 sum_all_p = parametric(
     _sum_all,
-    x=_spread_all,
+    x=lambda g, x_shape: expand_p(g, x_shape),
     jvp="linear",
     batch=lambda x: sum_p(x, tuple(range(1, x.ndim)), False),
     node_name="SumBackward0",
@@ -131,7 +127,7 @@ sum_all_p = parametric(
 
 
 def sum(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Add up all elements, or those along `dim`; integers and bools add up to int64.
@@ -180,7 +176,7 @@ def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     return sum_to_p(input, wanted)
 
 
-def _nansum(x: Any, axes: Any, keepdims: Any) -> Any:
+def _nansum(x: Any, axes: Axes, keepdims: bool) -> Any:
     numbers = module_of(x).where(x == x, x, x.dtype.type(0))
     return _sum(numbers.astype(x.dtype, copy=False), axes, keepdims)  # CuPy makes float32 of bfloat16
 
@@ -194,7 +190,7 @@ nansum_p: Primitive = parametric(
 
 
 def nansum(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Add up all elements, or those along `dim`, as if NaNs were zeros."""
@@ -203,14 +199,14 @@ def nansum(
         return sum(input, dim, keepdim, dtype=dtype, out=out, axis=axis, keepdims=keepdims)
     if input.array.dtype.kind == "c":
         raise RuntimeError("nansum does not support complex inputs; take nansum of the real and imaginary parts")
-    axes = dims_in(dim if axis is None else either(dim, axis), input.array.ndim)
+    axes = dims_in(either(dim, axis), input.array.ndim)
     return into(out, nansum_p(input, axes, keepdim or keepdims))
 
 
 # --- Means ------------------------------------------------------------------------------------------------
 
 
-def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
+def _mean(x: Any, axes: Axes | None, keepdims: bool) -> Any:
     d = x.dtype
     if is_half(d):
         return _mean(x.astype(f32), axes, keepdims).astype(d)
@@ -220,7 +216,7 @@ def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
 
 mean_p: Primitive = parametric(
     _mean,
-    x=lambda g, x_shape, axes: spread(g / max(count_of(x_shape, axes), 1), x_shape, axes),
+    x=lambda g, x_shape, axes: broadcast(g / max(count_of(x_shape, axes), 1), x_shape, axes),
     jvp="linear",
     batch=lambda x, axes, keepdims: mean_p(x, shifted(axes), keepdims),
     node_name="MeanBackward1",
@@ -234,7 +230,7 @@ def _mean_all(x: Any) -> Any:
 
 mean_all_p = parametric(
     _mean_all,
-    x=lambda g, x_shape: _spread_all(g / max(math.prod(x_shape), 1), x_shape),
+    x=lambda g, x_shape: expand_p(g / max(math.prod(x_shape), 1), x_shape),
     jvp="linear",
     batch=lambda x: mean_p(x, tuple(range(1, x.ndim)), False),
     node_name="MeanBackward0",
@@ -243,7 +239,7 @@ mean_all_p = parametric(
 
 
 def mean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average all elements, or those along `dim`.
@@ -264,7 +260,7 @@ def mean(
         raise
     if d is not f32 and d is not f64 and of(d).category < 2:
         raise _no_mean("Input dtype", of(d))
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     if dim is None and not keepdim and not keepdims:
         result = mean_all_p(input)
     else:
@@ -282,7 +278,7 @@ def _no_mean(what: str, d: dtype) -> RuntimeError:
 
 
 def nanmean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average all elements that are not NaN, or those along `dim`."""
@@ -291,7 +287,7 @@ def nanmean(
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {title_of(input.array.dtype)}"
         )
-    dim, keep = dim if axis is None else either(dim, axis), keepdim or keepdims
+    dim, keep = either(dim, axis), keepdim or keepdims
     there = (input == input).sum(dim, keep)
     return into(out, nansum(input, dim, keep) / there)
 
@@ -378,7 +374,7 @@ prod_p: Primitive = parametric(
 
 
 def prod(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Multiply all elements, or those along `dim`; integers and bools give int64.
@@ -389,7 +385,7 @@ def prod(
     tensor(24.)
     """
     input = as_given(input, dtype)
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     rank = input.array.ndim
     axes = tuple(range(rank)) if dim is None else (dim_in(dim, rank),) if rank else dims_in(dim, rank)
     result = prod_p(input, axes, keepdim or keepdims)
@@ -468,15 +464,15 @@ std_p: Primitive = parametric(
 )
 
 
-def _spread_arguments(
-    input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any, axis: Any, keepdims: bool
+def _variance_arguments(
+    input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any, axis: int, keepdims: bool
 ) -> tuple[tuple[int, ...], Any, bool]:
     if of(input.array.dtype).category < 2:
         raise RuntimeError(
             f"std and var only support floating point and complex dtypes, not {title_of(input.array.dtype)}; "
             "convert with .float()"
         )
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     if isinstance(dim, bool):  # var(x, unbiased)
         if unbiased is not None or correction is not None or keepdim or keepdims:
             raise TypeError("var() received an invalid combination of arguments - got (Tensor, dim=bool)")
@@ -488,7 +484,7 @@ def _spread_arguments(
 
 def var(
     input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    out: Any = None, axis: Any = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average the squared distances from the mean, divided by the count less `correction` (1).
 
@@ -497,16 +493,16 @@ def var(
     >>> adjoint.tensor([1.0, 2.0, 3.0, 4.0]).var()
     tensor(1.6667)
     """
-    result = var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
+    result = var_p(input, *_variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
     return result if out is None else into(out, result)
 
 
 def std(
     input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    out: Any = None, axis: Any = None, keepdims: bool = False,
+    out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Take the square root of the variance."""
-    result = std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
+    result = std_p(input, *_variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
     return result if out is None else into(out, result)
 
 
@@ -515,7 +511,7 @@ def var_mean(
     axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the variance and the mean."""
-    axes, correction, keep = _spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
+    axes, correction, keep = _variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
     return joined("VarMeanBackward0", (var_p(input, axes, correction, keep), mean_p(input, axes, keep)))
 
 
@@ -524,11 +520,11 @@ def std_mean(
     axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the standard deviation and the mean."""
-    axes, correction, keep = _spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
+    axes, correction, keep = _variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
     return joined("StdMeanBackward0", (std_p(input, axes, correction, keep), mean_p(input, axes, keep)))
 
 
-# --- Truth of many ----------------------------------------------------------------------------------------
+# --- All, any, count ----------------------------------------------------------------------------------------
 
 
 def _all(x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -553,7 +549,7 @@ count_nonzero_p: Primitive = parametric(
 
 
 def all(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Tell whether all elements, or all along `dim`, are true.
@@ -563,20 +559,20 @@ def all(
     >>> adjoint.tensor([[True, False], [True, True]]).all(dim=0)
     tensor([ True, False])
     """
-    axes = dims_in(dim if axis is None else either(dim, axis), input.array.ndim)
+    axes = dims_in(either(dim, axis), input.array.ndim)
     return into(out, all_p(input, axes, keepdim or keepdims))
 
 
 def any(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Tell whether any element, or any along `dim`, is true."""
-    axes = dims_in(dim if axis is None else either(dim, axis), input.array.ndim)
+    axes = dims_in(either(dim, axis), input.array.ndim)
     return into(out, any_p(input, axes, keepdim or keepdims))
 
 
 def count_nonzero(input: Tensor, dim: Dims = None, *, axis: Dims = None) -> Tensor:
     """Count the elements that are not zero, all of them or along `dim`."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     return count_nonzero_p(input, dims_in(dim, input.array.ndim), False)

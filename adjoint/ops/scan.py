@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along a dim, differences, and counts in bins."""
+"""Scans: cumulative sums, products and extremes along a dim; differences and areas."""
 
 from __future__ import annotations
 
@@ -9,26 +9,23 @@ from typing import Any, cast
 import numpy as np
 
 from .. import return_types
-from .._typing import Array, Kernel, Number, Shape, Tensor
+from .._typing import Array, Kernel, Shape, Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.inplace import inplace
-from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from .arguments import count_of, dim_in, either, index_of, require_tensor
+from .arguments import count_of, dim_in, either
 from .arrange import flip_p
-from .create import finish, into
+from .create import into
 from .gather import gather_p, ungathered
-from .looping import looped
 from .piecewise import where_p
 from .reduce import as_given, f32, is_half, part, title_of, widened
 from .shape import cast_p, reshape_p
 
 __all__ = [
-    "bincount", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff",
-    "gradient", "hash_tensor", "histc", "histogram",
-    "histogramdd", "logcumsumexp", "trapezoid", "trapz",
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff", "gradient", "logcumsumexp", "trapezoid",
+    "trapz",
 ]  # fmt: skip
 
 _int64 = np.dtype("int64")
@@ -93,13 +90,13 @@ def _reversed(x: Any, axis: int) -> Any:
     return flip_p(x, (axis,))
 
 
-def _recur_back(g: Any, a: Any, out: Any, axis: Any) -> Any:
+def _recur_back(g: Any, a: Any, out: Any, axis: int) -> Any:
     # A linear recurrence's gradient is one that runs the other way: the family is closed.
     gb = _forward(_before(a, axis, 0), g, axis)
     return gb * _after(out, axis), gb
 
 
-def _recur_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _recur_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (ta, tb), (a, _), (axis,) = tangents, inputs, params
     push = None if ta is None else ta * _after(out, axis)
     push = tb if push is None else push if tb is None else push + tb
@@ -129,7 +126,7 @@ def _cumprod_x(g: Array, x: Array, out: Array, axis: int) -> Any:
     return _before(out, axis, 1) * recur_p(_after(x, axis), g, axis)
 
 
-def _cumprod_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _cumprod_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (axis,) = params
     return _forward(inputs[0], tangents[0] * _before(out, axis, 1), axis)
 
@@ -188,7 +185,7 @@ def _part(x: Any, out: Any) -> Any:
     return where_p(empty, 0, np.exp(x - where_p(empty, 0, out)))
 
 
-def _logcumsumexp_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _logcumsumexp_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
     (t,), (x,), (axis,) = tangents, inputs, params
     return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
 
@@ -217,7 +214,7 @@ def _scanned(primitive: Primitive, input: Tensor, dim: int | None, *params: Any)
 
 
 def cumsum(
-    input: Tensor, dim: int | None = None, *, dtype: Any = None, out: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, *, dtype: object = None, out: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
     """Add up the elements along `dim`, keeping every partial sum.
 
@@ -226,7 +223,7 @@ def cumsum(
     >>> adjoint.cumsum(adjoint.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 3., 6.])
     """
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     if input.array.ndim and input.array.size:
         _refuse_bool(dtype, "cumsum_out_cpu")
     return into(out, as_given(_scanned(cumsum_p, as_given(input, dtype), dim, False), dtype))
@@ -235,27 +232,27 @@ def cumsum(
 _cumsum_, _cumprod_ = inplace(cumsum_p), inplace(cumprod_p)
 
 
-def cumsum_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: int | None = None) -> Tensor:
+def cumsum_(input: Tensor, dim: int | None = None, *, dtype: object = None, axis: int | None = None) -> Tensor:
     """Overwrite `input` with its partial sums along `dim`."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
     _refuse_other(input, dtype)
     return _cumsum_(input, axis, False) if input.array.ndim else input
 
 
 def cumprod(
-    input: Tensor, dim: int | None = None, *, dtype: Any = None, out: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, *, dtype: object = None, out: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
     """Multiply the elements along `dim`, keeping every partial product."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     if input.array.ndim and input.array.size:
         _refuse_bool(dtype, "cumprod_out_cpu")
     return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
 
 
-def cumprod_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: int | None = None) -> Tensor:
+def cumprod_(input: Tensor, dim: int | None = None, *, dtype: object = None, axis: int | None = None) -> Tensor:
     """Overwrite `input` with its partial products along `dim`."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
     _refuse_other(input, dtype)
     return _cumprod_(input, axis) if input.array.ndim else input
@@ -274,9 +271,11 @@ def _refuse_other(input: Tensor, dtype: Any) -> None:
         )
 
 
-def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
+def logcumsumexp(
+    input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None
+) -> Tensor:
     """Log of the partial sums of exponentials along `dim`, without overflow."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     if of(input.array.dtype).category < 2:
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'")
     return into(out, _scanned(logcumsumexp_p, input, dim))
@@ -322,25 +321,25 @@ def _extreme(kernel: Kernel) -> Primitive:
 cummax_p, cummin_p = _extreme(_cummax), _extreme(_cummin)
 
 
-def _run(primitive: Any, result: Any, input: Tensor, dim: int | None, out: Any) -> Any:
+def _run(primitive: Primitive, result: Any, input: Tensor, dim: int | None, out: Any) -> Any:
     a = input.array
     axis = dim_in(dim, a.ndim)
     if a.ndim == 0:
-        found = tuple(reshape_p(v, ()) for v in primitive(reshape_p(input, (1,)), 0))
+        found: Any = tuple(reshape_p(v, ()) for v in primitive(reshape_p(input, (1,)), 0))
     else:
         found = primitive(input, axis)
     return result(found if out is None else tuple(map(into, out, found)))
 
 
-def cummax(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
+def cummax(input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None) -> Any:
     """Find the largest element so far along `dim`, and its place."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     return _run(cummax_p, return_types.cummax, input, dim, out)
 
 
-def cummin(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
+def cummin(input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None) -> Any:
     """Find the smallest element so far along `dim`, and its place."""
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     return _run(cummin_p, return_types.cummin, input, dim, out)
 
 
@@ -349,7 +348,7 @@ def cummin(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int 
 
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *,
-    out: Any = None, axis: int | None = None,
+    out: Tensor | None = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Subtract each element from the next one along `dim`, `n` times over.
 
@@ -358,7 +357,7 @@ def diff(
     >>> adjoint.diff(adjoint.tensor([1, 4, 9]))
     tensor([3, 5])
     """
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     n = count_of(n, "n")
     from .join import cat
 
@@ -399,7 +398,7 @@ def gradient(
     >>> adjoint.gradient(adjoint.tensor([0.0, 1.0, 4.0, 9.0]))
     (tensor([1., 2., 4., 5.]),)
     """
-    dim = dim if axis is None else either(dim, axis)
+    dim = either(dim, axis)
     rank = input.array.ndim
     dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     axes = [dim_in(d, rank) for d in dims]
@@ -465,7 +464,7 @@ def _slopes(x: Tensor, axis: int, step: Any, order: int) -> Tensor:
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None) -> Tensor:
     """Measure the area under `y`, with straight lines between the points, along `dim`."""
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     axis = dim_in(dim, y.array.ndim)
     if y.array.shape[axis] == 0:
         return y.sum(axis) * 1.0
@@ -476,7 +475,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1,
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None) -> Tensor:
     """Measure the area under `y`, with straight lines between the points, along `dim`."""
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
@@ -484,7 +483,7 @@ def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None
 ) -> Tensor:
     """Measure the area under `y` up to each point, along `dim`."""
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     axis = dim_in(dim, y.array.ndim)
     pieces, width = _trapezoids(y, x, dx, axis, "cumulative_trapezoid")
     if x is not None:
@@ -519,202 +518,3 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
     if n <= 1:
         return part(y, axis, 0, 0), width
     return part(y, axis, 0, n - 1) + part(y, axis, 1, n - 1), width
-
-
-# --- Counts in bins -------------------------------------------------------------------------------
-
-
-@looped
-def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Any = None) -> Tensor:
-    """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
-    note_read("histc", input, min, max)
-    a = input.array
-    if a.dtype.kind in "biuc":
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{title_of(a.dtype)}'")
-    if bins <= 0:
-        raise RuntimeError("bins must be > 0")
-    xp = module_of(a)
-    low, high = float(min), float(max)
-    if low == high and a.size:
-        low, high = float(a.min()), float(a.max())
-    if low == high:
-        low, high = low - 1, high + 1
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"range of [{low:g}, {high:g}] is not finite")
-    if low > high:
-        raise RuntimeError("max must be larger than min")
-    values = a.reshape(-1).astype(np.float64)
-    values = values[(values >= low) & (values <= high)]
-    places = xp.minimum(((values - low) / (high - low) * bins).astype(np.int64), bins - 1)
-    return into(out, finish(literal(xp.bincount(places, minlength=bins).astype(a.dtype))))
-
-
-@looped
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Count how often each number from 0 on occurs, or add up `weights` by number.
-
-    Examples
-    --------
-    >>> adjoint.bincount(adjoint.tensor([0, 2, 2]))
-    tensor([1, 0, 2])
-    """
-    note_read("bincount", input, weights)
-    a = input.array
-    if a.dtype.kind not in "iu":
-        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{title_of(a.dtype)}'")
-    if minlength < 0:
-        raise RuntimeError("minlength should be >= 0")
-    if a.ndim != 1 or (a.size and int(a.min()) < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if weights is None:
-        return finish(literal(module_of(a).bincount(a, minlength=minlength).astype(np.int64)))
-    w = weights.array
-    if w.shape != a.shape:
-        raise RuntimeError("weights should be 1-d and have the same length as input")
-    kept = w.dtype if w.dtype == np.float32 else np.dtype(np.float64)
-    return finish(literal(module_of(a).bincount(a, weights=w.astype(np.float64), minlength=minlength).astype(kept)))
-
-
-@looped
-def histogram(
-    input: Tensor,
-    bins: Any = 100,
-    *,
-    range: Any = None,
-    weight: Tensor | None = None,
-    density: bool = False,
-    out: Any = None,
-) -> Any:
-    """Count the elements in bins: so many equal ones, or between the given edges."""
-    edges = [bins] if isinstance(bins, TensorBase) else [index_of(bins, "bins", "histogram")]
-    flat = reshape_p(input, (-1, 1))
-    hist, found = _histogram("histogram", flat, edges, range, weight, density)
-    result = (hist, found[0].clone())
-    return return_types.histogram(result if out is None else tuple(map(into, out, result)))
-
-
-@looped
-def histogramdd(
-    input: Tensor,
-    bins: Any,
-    *,
-    range: Any = None,
-    weight: Tensor | None = None,
-    density: bool = False,
-    out: Any = None,
-) -> Any:
-    """Count points of several coordinates in boxes."""
-    require_tensor(input, "input", "histogramdd")
-    if input.array.ndim < 2:
-        raise RuntimeError(
-            "torch.histogramdd: input tensor should have at least 2 dimensions, one of points, one of coordinates"
-        )
-    n = input.array.shape[-1]
-    flat = reshape_p(input, (-1, n))
-    if isinstance(bins, bool):
-        raise TypeError("histogramdd() received an invalid combination of arguments - got (Tensor, bool)")
-    edges = [int(bins)] * n if isinstance(bins, int) else list(bins)
-    if len(edges) != n:
-        raise RuntimeError(
-            f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input, {n}"
-        )
-    return return_types.histogramdd(_histogram("histogramdd", flat, edges, range, weight, density))
-
-
-def _histogram(
-    name: str, points: Tensor, bins: Sequence[Any], range: Any, weight: Any, density: bool
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    note_read(name, points, *bins, weight)
-    a = points.array
-    if of(a.dtype).category != 2:
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{title_of(a.dtype)}'")
-    if weight is not None and weight.array.size != len(a):
-        raise RuntimeError(
-            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
-            f"excluding its innermost dimension, but it has {weight.array.size} elements for {len(a)} points"
-        )
-    limits = None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
-    edges = []
-    for i, b in enumerate(bins):
-        if isinstance(b, TensorBase):
-            edges.append(b.array)
-            continue
-        if b <= 0:
-            raise RuntimeError(f"torch.{name}(): bins must be > 0")
-        low, high = limits[i] if limits else (float(a[:, i].min()), float(a[:, i].max())) if a.size else (0.0, 1.0)
-        if low > high:
-            raise RuntimeError(f"torch.{name}(): min should not exceed max")
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        edges.append(module_of(a).linspace(low, high, b + 1, dtype=a.dtype))
-    w = None if weight is None else weight.array.reshape(-1)
-    hist = _boxed(a, edges, w)
-    if density:
-        volume = 1.0
-        for axis, e in enumerate(edges):
-            shape = [-1 if i == axis else 1 for i in _range(len(edges))]
-            volume = volume * (e[1:] - e[:-1]).reshape(shape)
-        hist = hist / hist.sum() / volume
-    return finish(literal(hist.astype(a.dtype))), tuple(finish(literal(e)) for e in edges)
-
-
-_range = range
-
-
-def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
-    """Return how many points, or how much of their weights, lie in each box, its last edge included."""
-    xp = module_of(points)
-    inside = xp.ones(points.shape[0], bool)
-    box = xp.zeros(points.shape[0], np.int64)
-    for i, e in enumerate(edges):
-        v = points[:, i]
-        inside &= (v >= e[0]) & (v <= e[-1])
-        place = xp.searchsorted(e, v, side="right") - 1
-        box = box * (len(e) - 1) + xp.where(v == e[-1], len(e) - 2, place)
-    shape = tuple(len(e) - 1 for e in edges)
-    chosen = None if weights is None else weights[inside]
-    return xp.bincount(box[inside], chosen, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
-
-
-@looped
-def hash_tensor(
-    input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None, axis: Any = None,
-    keepdims: bool = False,
-) -> Tensor:  # fmt: skip
-    """Return a number that changes with any element: all of them, as 64 bits each, combined by exclusive or.
-
-    Examples
-    --------
-    >>> adjoint.hash_tensor(adjoint.tensor([1, 2, 7])).item()
-    4
-    """
-    dim = dim if axis is None else either(dim, axis, ())
-    keepdim = keepdim or keepdims
-    note_read("hash_tensor", input)
-    if mode != 0:
-        raise RuntimeError(f"hash_tensor: Unknown mode: {mode}; only 0, exclusive or, is there")
-    a = input.array
-    dims = [dim] if isinstance(dim, int) else list(dim)
-    axes = tuple(dim_in(d, a.ndim) for d in dims)
-    for axis in axes:
-        if a.ndim and a.shape[axis] == 0:
-            raise IndexError(f"hash_tensor: Expected reduction dim {axis} to have non-zero size.")
-    if not axes and not a.size:
-        raise RuntimeError(
-            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
-            "with the 'dim' argument."
-        )
-    axes = axes if axes and a.ndim else tuple(_range(a.ndim))
-    return into(out, finish(literal(_hashed(a, axes, keepdim))))
-
-
-def _hashed(a: Array, axes: Shape, keepdim: bool) -> Any:
-    """Return all elements along axes, as 64 bits each, combined by exclusive or: half of them with the other half."""
-    xp, rank = module_of(a), a.ndim
-    bits = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
-    rest = tuple([i for i in _range(rank) if i not in axes])
-    x = xp.transpose(bits, (*rest, *axes)).reshape(*[a.shape[i] for i in rest], -1)
-    while (n := x.shape[-1]) > 1:
-        half = n // 2
-        x = xp.concatenate((x[..., :half] ^ x[..., half : 2 * half], x[..., 2 * half :]), -1)
-    return x.reshape([1 if i in axes else m for i, m in enumerate(a.shape) if keepdim or i not in axes])

@@ -82,7 +82,7 @@ def sort(
     >>> values, indices
     (tensor([3., 2., 1.]), tensor([0, 2, 1]))
     """
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     axis = dim_in(dim, input.array.ndim)
     order = argsort_p(input, axis, bool(descending))
     found = (sort_p(input, order, axis), order)
@@ -92,7 +92,7 @@ def sort(
 
 
 def argsort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None,
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the indices that sort along `dim`.
@@ -102,11 +102,11 @@ def argsort(
     >>> adjoint.argsort(adjoint.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     return into(out, argsort_p(input, dim_in(dim, input.array.ndim), bool(descending)))
 
 
-def msort(input: Tensor, *, out: Any = None) -> Tensor:
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sort along the first dimension."""
     return into(out, sort(input, 0)[0])
 
@@ -122,7 +122,7 @@ def topk(
     >>> adjoint.topk(adjoint.tensor([1, 4, 2]), 2).values
     tensor([4, 2])
     """
-    dim = dim if axis is None else either(dim, axis, -1)
+    dim = either(dim, axis, -1)
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis] if input.array.ndim else 1
     if not 0 <= k <= length:
@@ -147,8 +147,7 @@ def kthvalue(
     >>> adjoint.kthvalue(adjoint.tensor([3, 1, 2]), 2).values
     tensor(2)
     """
-    dim = dim if axis is None else either(dim, axis, -1)
-    keepdim = keepdim or keepdims
+    dim, keepdim = either(dim, axis, -1), keepdim or keepdims
     if out is not None:
         apart(out[0], input)
     rank = input.array.ndim
@@ -168,7 +167,7 @@ def kthvalue(
 # --- Searching --------------------------------------------------------------------------------------
 
 
-def _searchsorted(x: Any, y: Any, right: Any, dtype: Any) -> Any:
+def _searchsorted(x: Any, y: Any, right: bool, dtype: Any) -> Any:
     side = "right" if right else "left"
     xp = module_of(x)
     x, y = (v.astype(np.float32) if v.dtype.name == "bfloat16" else v for v in (x, y))
@@ -192,7 +191,7 @@ searchsorted_p: Primitive = nary(
 )
 
 
-def _searchsorted_batch(x: Any, y: Any, right: Any, dtype: Any) -> Any:
+def _searchsorted_batch(x: Any, y: Any, right: bool, dtype: Any) -> Any:
     size = x.shape[0]
     if x.ndim == 2:  # one sequence for every element of the batch
         found = searchsorted_p(x, y.reshape(size, -1), right, dtype)
@@ -202,7 +201,7 @@ def _searchsorted_batch(x: Any, y: Any, right: Any, dtype: Any) -> Any:
 
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Any = None, out: Any = None, self: Any = None,
+    side: str | None = None, sorter: Any = None, out: Tensor | None = None, self: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return where each value would be inserted to keep a sequence (or one per row) sorted.
 
@@ -247,7 +246,7 @@ def searchsorted(
 
 
 def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Any = None
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
     """Return between which of the sorted `boundaries` each value lies."""
     require_tensor(boundaries, "boundaries", "bucketize")
@@ -326,7 +325,7 @@ def _runs(array: Any, return_inverse: bool, return_counts: bool, dim: int | None
 @looped
 def isin(
     elements: Any = None, test_elements: Any = None, *, assume_unique: bool = False, invert: bool = False,
-    element: Any = None, test_element: Any = None, out: Any = None,
+    element: Any = None, test_element: Any = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return which elements occur among `test_elements`.
 
@@ -348,7 +347,7 @@ def isin(
 # --- What is not zero -------------------------------------------------------------------------------
 
 
-def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """Return the index of every element that is not zero: one row each, or one tensor per dimension.
 
     Examples
@@ -373,7 +372,7 @@ def _rows(array: Any) -> Any:
 
 
 @looped
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
     """Return the first `size` rows of `nonzero`, filled up where there are fewer."""
     found = nonzero(input).array[:size]
     rows = module_of(found).full((size, input.array.ndim), fill_value, np.int64)

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Tensor
-from ..core import dtypes
+from .._typing import Array, Number, Tensor
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
-from ..core.recorders import Primitive, binary, elementwise, nary, parametric, public, unary
+from ..core.recorders import Primitive, binary, elementwise, parametric, public, unary
 from ..scalar.special import in_single, special
 from ..scalar.symbol import by_name
-from .arguments import count_of, dtype_of, require_any, require_pair, require_tensor
-from .compare import zeros_p
+from .arguments import count_of, dtype_of, require_any, require_pair
 from .create import into
-from .elementwise import add_p, mul_p, sub_p
+from .elementwise import add_p, sub_p
 from .piecewise import where_p
-from .power import exponential_p
-
-Number = Any
 
 _SQRT_PI = math.sqrt(math.pi)
 _SQRT_2 = math.sqrt(2)
@@ -104,7 +99,7 @@ erf_, erfc_, erfinv_ = inplace(erf_p), inplace(erfc_p), inplace(erfinv_p)
 
 
 @public(erf_p)
-def erf(input: Tensor, *, out: Any = None) -> Tensor:
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the error function.
 
     Examples
@@ -115,32 +110,32 @@ def erf(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 @public(erfc_p)
-def erfc(input: Tensor, *, out: Any = None) -> Tensor:
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take one minus the error function, exactly where that is small."""
 
 
 @public(erfinv_p)
-def erfinv(input: Tensor, *, out: Any = None) -> Tensor:
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the inverse of the error function."""
 
 
 @public(erfcx_p)
-def erfcx(input: Tensor, *, out: Any = None) -> Tensor:
+def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(x**2) * erfc(x)``, without overflow."""
 
 
 @public(ndtr_p)
-def ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the probability that a standard normal variable is below each element."""
 
 
 @public(ndtri_p)
-def ndtri(input: Tensor, *, out: Any = None) -> Tensor:
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the inverse of `ndtr`."""
 
 
 @public(log_ndtr_p)
-def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of `ndtr`, without underflow."""
 
 
@@ -195,7 +190,7 @@ lgamma_, digamma_, _polygamma_ = inplace(lgamma_p), inplace(digamma_p), inplace(
 
 
 @public(lgamma_p)
-def lgamma(input: Tensor, *, out: Any = None) -> Tensor:
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of the absolute value of the gamma function."""
 
 
@@ -203,14 +198,14 @@ gammaln = lgamma
 
 
 @public(digamma_p)
-def digamma(input: Tensor, *, out: Any = None) -> Tensor:
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the derivative of `lgamma`."""
 
 
 psi = digamma
 
 
-def polygamma(n: int, input: Tensor, *, out: Any = None) -> Tensor:
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the `n`-th derivative of `digamma`."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -227,7 +222,7 @@ def polygamma_(input: Tensor, n: int) -> Tensor:
     return _polygamma_(input, n)
 
 
-def mvlgamma(input: Tensor, p: int, *, out: Any = None) -> Tensor:
+def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of the multivariate gamma function of dimension `p`."""
     if count_of(p, "p") < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -249,7 +244,7 @@ def mvlgamma_(input: Tensor, p: int) -> Tensor:
 multigammaln = mvlgamma
 
 
-def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Take the Hurwitz zeta function; the gradient is for `other`."""
     require_any(input, other, "zeta")
     return into(out, zeta_p(input, other))
@@ -278,13 +273,13 @@ igammac_p = binary(
 igamma_, igammac_ = inplace(igamma_p), inplace(igammac_p)
 
 
-def igamma(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the regularized lower incomplete gamma function; the gradient is for `other`."""
     require_pair(input, other, "igamma")
     return into(out, igamma_p(input, other))
 
 
-def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the regularized upper incomplete gamma function; the gradient is for `other`."""
     require_pair(input, other, "igammac")
     return into(out, igammac_p(input, other))
@@ -356,71 +351,71 @@ bessel_k1e_p: Primitive = unary(
 
 
 @public(i0_p)
-def i0(input: Tensor, *, out: Any = None) -> Tensor:
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 0."""
 
 
 @public(i0e_p)
-def i0e(input: Tensor, *, out: Any = None) -> Tensor:
+def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(-|x|) * i0(x)``."""
 
 
 @public(i1_p)
-def i1(input: Tensor, *, out: Any = None) -> Tensor:
+def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 1."""
 
 
 @public(i1e_p)
-def i1e(input: Tensor, *, out: Any = None) -> Tensor:
+def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(-|x|) * i1(x)``."""
 
 
-def modified_bessel_i0(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 0."""
     return into(out, i0_p(input))
 
 
-def modified_bessel_i1(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 1."""
     return into(out, i1_p(input))
 
 
 @public(bessel_j0_p)
-def bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the first kind, order 0."""
 
 
 @public(bessel_j1_p)
-def bessel_j1(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the first kind, order 1."""
 
 
 @public(bessel_y0_p)
-def bessel_y0(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the second kind, order 0."""
 
 
 @public(bessel_y1_p)
-def bessel_y1(input: Tensor, *, out: Any = None) -> Tensor:
+def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Bessel function of the second kind, order 1."""
 
 
-def modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the second kind, order 0."""
     return into(out, bessel_k0_p(input))
 
 
-def modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the modified Bessel function of the second kind, order 1."""
     return into(out, bessel_k1_p(input))
 
 
-def scaled_modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(x) * modified_bessel_k0(x)``."""
     return into(out, bessel_k0e_p(input))
 
 
-def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``exp(x) * modified_bessel_k1(x)``."""
     return into(out, bessel_k1e_p(input))
 
@@ -444,7 +439,7 @@ airy_slope_p: Primitive = unary(
 
 
 @public(airy_ai_p)
-def airy_ai(input: Tensor, *, out: Any = None) -> Tensor:
+def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the Airy function Ai."""
 
 
@@ -493,12 +488,12 @@ spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True
 
 
 @public(sinc_p)
-def sinc(input: Tensor, *, out: Any = None) -> Tensor:
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``sin(pi x) / (pi x)``, which is 1 at 0."""
 
 
 @public(spherical_bessel_j0_p)
-def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take ``sin(x) / x``, which is 1 at 0."""
 
 
@@ -523,7 +518,7 @@ logit_p = parametric(_logit, x=_logit_x, floating=True, jvp="elementwise", batch
 _logit_ = inplace(logit_p)
 
 
-def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Take the inverse of the sigmoid; `eps` keeps the input away from 0 and 1."""
     return into(out, logit_p(input, eps))
 
@@ -548,7 +543,7 @@ entr_p = unary(
 
 
 @public(entr_p)
-def entr(input: Tensor, *, out: Any = None) -> Tensor:
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the entropy ``-x * log(x)``: 0 at 0, minus infinity below."""
 
 
@@ -578,13 +573,13 @@ xlog1py_p = binary(
 xlogy_ = inplace(xlogy_p)
 
 
-def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Take ``input * log(other)``, which is 0 where `input` is 0."""
     require_any(input, other, "xlogy")
     return into(out, xlogy_p(input, other))
 
 
-def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Take ``input * log(1 + other)``, which is 0 where `input` is 0."""
     require_any(input, other, "xlog1py")
     return into(out, xlog1py_p(input, other))
@@ -621,121 +616,16 @@ logaddexp2_p = binary(
 by_ufunc.update({np.logaddexp: logaddexp_p, np.logaddexp2: logaddexp2_p})
 
 
-def logaddexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of the sum of exponentials of both, without overflow."""
     require_pair(input, other, "logaddexp")
     return into(out, logaddexp_p(input, other))
 
 
-def logaddexp2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the base-2 logarithm of the sum of powers of 2 of both, without overflow."""
     require_pair(input, other, "logaddexp2")
     return into(out, logaddexp2_p(input, other))
-
-
-# --- Bits and pieces of floating-point numbers ----------------------------------------------------------
-
-
-def _copysign_x(g: Any, x: Any, out: Any) -> Any:
-    return g * where_p(x == 0, 0, out / where_p(x == 0, 1, x))
-
-
-copysign_p = binary(np.copysign, x=_copysign_x, y=lambda g: zeros_p(g), floating=True, holomorphic=False)
-nextafter_p = binary(np.nextafter, x=lambda g, x, y: where_p(x == y, 0, g), y=lambda g: zeros_p(g))
-heaviside_p = binary(
-    lambda x, y: np.where(x == 0, y, np.where(x > 0, x.dtype.type(1), x.dtype.type(0))), name="heaviside"
-)
-gcd_p = binary(np.gcd)
-lcm_p = binary(lambda x, y: np.abs(np.lcm(x, y)), name="lcm")
-copysign_, nextafter_, _heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)
-gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
-
-
-def copysign(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
-    """Take the size of `input` and the sign of `other`."""
-    require_tensor(input, "input", "copysign")
-    return into(out, copysign_p(input, other))
-
-
-def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Take the next floating-point number after `input` in the direction of `other`."""
-    require_pair(input, other, "nextafter")
-    return into(out, nextafter_p(input, other))
-
-
-def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
-    """Take 0 below zero, 1 above it and `values` at it."""
-    _check_heaviside(input, values, "heaviside")
-    return into(out, heaviside_p(input, values))
-
-
-def heaviside_(input: Tensor, values: Tensor) -> Tensor:
-    """Take 0 below zero, 1 above it and `values` at it, in place."""
-    _check_heaviside(input, values, "heaviside_")
-    return _heaviside_(input, values)
-
-
-def _check_heaviside(input: Tensor, values: Tensor, op: str) -> None:
-    require_pair(input, values, op)
-    if input.array.dtype != values.array.dtype:
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-
-
-def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Take the greatest common divisor of integers."""
-    require_pair(input, other, "gcd")
-    return into(out, gcd_p(input, other))
-
-
-def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Take the least common multiple of integers."""
-    require_pair(input, other, "lcm")
-    return into(out, lcm_p(input, other))
-
-
-def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Multiply `input` by 2 to the power of `other`."""
-    require_pair(input, other, "ldexp")
-    return into(out, mul_p(input, _powers_of_2(other)))
-
-
-def ldexp_(input: Tensor, other: Tensor) -> Tensor:
-    """Multiply `input` by 2 to the power of `other`, in place."""
-    return input.mul_(_powers_of_2(other))
-
-
-def _powers_of_2(exponents: Tensor) -> Tensor:
-    if exponents.array.dtype.kind == "b":
-        raise not_implemented("ldexp_cpu_exp", exponents.array)
-    return exponential_p(exponents if exponents.dtype.category > 1 else exponents.to(dtypes.default()), 2.0)
-
-
-def _frexp(x: Any) -> Any:
-    if x.dtype.kind != "f" and x.dtype.name != "bfloat16":
-        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    return np.frexp(x)
-
-
-frexp_p = nary(
-    _frexp,
-    inputs=1,
-    x=lambda g, out: None if g[0] is None else g[0] * np.exp2(-out[1] * 1.0),
-    outputs=True,
-    batch="same",
-)
-
-
-class Frexp(NamedTuple):
-    """What `frexp` returns."""
-
-    mantissa: Any
-    exponent: Any
-
-
-def frexp(input: Tensor, *, out: Any = None) -> Any:
-    """Split into mantissa and exponent: ``input == mantissa * 2**exponent``."""
-    result = Frexp(*frexp_p(input))
-    return result if out is None else Frexp(*(into(o, r) for o, r in zip(out, result, strict=True)))
 
 
 # --- Orthogonal polynomials ---------------------------------------------------------------------------
@@ -783,7 +673,7 @@ _FAMILIES: dict[str, tuple[Callable[[Any], Any], Callable[..., Any]]] = {
 def _polynomial(name: str, family: str, shift: bool = False) -> Callable[..., Tensor]:
     primitive = binary(_recurrent(*_FAMILIES[family], shift), name=name, floating=True)
 
-    def function(input: Tensor | Number, n: Tensor | Number, *, out: Any = None) -> Tensor:
+    def function(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         require_any(input, n, name)
         if isinstance(n, int) and n >= 2**63:
             raise OverflowError(f"{name}(): int too big to convert: {n}")
@@ -809,8 +699,8 @@ laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", "laguerre_polynomia
 legendre_polynomial_p = _polynomial("legendre_polynomial_p", "legendre_polynomial_p")
 
 __all__ = [
-    "copysign", "digamma", "erf", "erf_", "erfc", "erfc_", "erfinv", "frexp", "gcd", "gcd_", "heaviside",
-    "i0", "i0_", "igamma", "igammac", "lcm", "lcm_", "ldexp", "ldexp_", "lgamma", "logaddexp",
-    "logaddexp2", "logit", "logit_", "mvlgamma", "nextafter", "polygamma", "sinc", "sinc_", "xlogy",
+    "digamma", "erf", "erf_", "erfc", "erfc_", "erfinv",
+    "i0", "i0_", "igamma", "igammac", "lgamma", "logaddexp",
+    "logaddexp2", "logit", "logit_", "mvlgamma", "polygamma", "sinc", "sinc_", "xlogy",
     "xlogy_",
 ]  # fmt: skip

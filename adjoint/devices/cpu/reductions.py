@@ -85,7 +85,7 @@ def _row_sums(x: Any, y: Any = None) -> Any:
     return out
 
 
-def _is_dense(x: Any, axes: Any, keepdims: bool) -> bool:
+def _is_dense(x: Any, axes: Axes, keepdims: bool) -> bool:
     return x.dtype in _ONES and bool(axes) and x.flags.c_contiguous
 
 
@@ -143,7 +143,7 @@ def sum_backward(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any
 
 
 @override.around("sum_all", gradient="x")
-def _sum_all_x(rule: Any) -> Any:
+def _sum_all_x(rule: Kernel) -> Any:
     return lambda g, x_shape: sum_all_backward(g, x_shape) if type(g) is ndarray else rule(g, x_shape)
 
 

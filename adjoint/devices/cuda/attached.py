@@ -11,6 +11,7 @@ from . import elementwise as elementwise
 from . import epilogues as epilogues
 from . import gathering as gathering
 from . import joining as joining
+from . import moments as moments
 from . import norms as norms
 from . import products as products
 from . import reductions as reductions

@@ -1,0 +1,125 @@
+"""Parts of floating-point numbers: signs, neighbours, mantissas, exponents; divisors of integers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Number, Tensor
+from ..core import dtypes
+from ..core.failures import not_implemented
+from ..core.inplace import inplace
+from ..core.recorders import binary, nary
+from .arguments import require_pair, require_tensor
+from .compare import zeros_p
+from .create import into
+from .elementwise import mul_p
+from .piecewise import where_p
+from .power import exponential_p
+
+__all__ = [
+    "copysign", "frexp", "gcd", "gcd_", "heaviside", "lcm", "lcm_", "ldexp", "ldexp_", "nextafter",
+]  # fmt: skip
+
+
+def _copysign_x(g: Any, x: Any, out: Any) -> Any:
+    return g * where_p(x == 0, 0, out / where_p(x == 0, 1, x))
+
+
+copysign_p = binary(np.copysign, x=_copysign_x, y=lambda g: zeros_p(g), floating=True, holomorphic=False)
+nextafter_p = binary(np.nextafter, x=lambda g, x, y: where_p(x == y, 0, g), y=lambda g: zeros_p(g))
+heaviside_p = binary(
+    lambda x, y: np.where(x == 0, y, np.where(x > 0, x.dtype.type(1), x.dtype.type(0))), name="heaviside"
+)
+gcd_p = binary(np.gcd)
+lcm_p = binary(lambda x, y: np.abs(np.lcm(x, y)), name="lcm")
+copysign_, nextafter_, _heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)
+gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
+
+
+def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """Take the size of `input` and the sign of `other`."""
+    require_tensor(input, "input", "copysign")
+    return into(out, copysign_p(input, other))
+
+
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Take the next floating-point number after `input` in the direction of `other`."""
+    require_pair(input, other, "nextafter")
+    return into(out, nextafter_p(input, other))
+
+
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Take 0 below zero, 1 above it and `values` at it."""
+    _check_heaviside(input, values, "heaviside")
+    return into(out, heaviside_p(input, values))
+
+
+def heaviside_(input: Tensor, values: Tensor) -> Tensor:
+    """Take 0 below zero, 1 above it and `values` at it, in place."""
+    _check_heaviside(input, values, "heaviside_")
+    return _heaviside_(input, values)
+
+
+def _check_heaviside(input: Tensor, values: Tensor, op: str) -> None:
+    require_pair(input, values, op)
+    if input.array.dtype != values.array.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+
+
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Take the greatest common divisor of integers."""
+    require_pair(input, other, "gcd")
+    return into(out, gcd_p(input, other))
+
+
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Take the least common multiple of integers."""
+    require_pair(input, other, "lcm")
+    return into(out, lcm_p(input, other))
+
+
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Multiply `input` by 2 to the power of `other`."""
+    require_pair(input, other, "ldexp")
+    return into(out, mul_p(input, _powers_of_2(other)))
+
+
+def ldexp_(input: Tensor, other: Tensor) -> Tensor:
+    """Multiply `input` by 2 to the power of `other`, in place."""
+    return input.mul_(_powers_of_2(other))
+
+
+def _powers_of_2(exponents: Tensor) -> Tensor:
+    if exponents.array.dtype.kind == "b":
+        raise not_implemented("ldexp_cpu_exp", exponents.array)
+    return exponential_p(exponents if exponents.dtype.category > 1 else exponents.to(dtypes.default()), 2.0)
+
+
+def _frexp(x: Any) -> Any:
+    if x.dtype.kind != "f" and x.dtype.name != "bfloat16":
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return np.frexp(x)
+
+
+frexp_p = nary(
+    _frexp,
+    inputs=1,
+    x=lambda g, out: None if g[0] is None else g[0] * np.exp2(-out[1] * 1.0),
+    outputs=True,
+    batch="same",
+)
+
+
+class Frexp(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Any
+    exponent: Any
+
+
+def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
+    """Split into mantissa and exponent: ``input == mantissa * 2**exponent``."""
+    result = Frexp(*frexp_p(input))
+    return result if out is None else Frexp(*(into(o, r) for o, r in zip(out, result, strict=True)))
