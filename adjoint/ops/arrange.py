@@ -24,6 +24,7 @@ from .arguments import beside, count_of, dim_in, dims_in, either, is_int, missin
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
+from .literals import check_fits
 from .looping import looped_for
 from .shape import expand_p, reshape, reshape_p
 
@@ -118,6 +119,8 @@ def repeat_interleave(
     if input.array.ndim == 0:
         input = reshape(input, 1)
     length = input.array.shape[axis]
+    if not isinstance(repeats, TensorBase | list | tuple) and not is_int(repeats):
+        raise TypeError(f"repeat_interleave(): argument 'repeats' must be Tensor or int, not {type(repeats).__name__}")
     counts = concrete(repeats, "repeat_interleave()") if isinstance(repeats, TensorBase) else np.asarray(repeats)
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")
@@ -469,4 +472,5 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Number = 0) -> Tensor:
             )
     if isinstance(value, complex) and input.array.dtype.kind != "c":
         raise RuntimeError("value cannot be converted to type float without overflow: constant_pad_nd(value)")
+    check_fits(value, dtypes.of(input.array.dtype))
     return pad_p(input, tuple(widths), value)

@@ -24,6 +24,7 @@ from ..devices.cpu.special import in_single
 from .arguments import count_of, dtype_of, index_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
+from .literals import check_fits
 from .shape import cast_p, sum_to_p
 
 Number = Any
@@ -137,10 +138,11 @@ def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
         given = dtypes.of(value.array.dtype)
     else:
         given = dtypes.of_number(value)
-    if given.category == 3 > wanted.category or (given.category == 2 and wanted.category < 2 and name != "masked_fill"):
+    if given.category == 3 > wanted.category:
         raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow: {name} keeps the dtype")
     if isinstance(value, TensorBase):
         return value if value.array.dtype == wanted.np else cast_p(value, wanted.np)
+    check_fits(value, wanted)
     return literal(number_like(value, input.array))
 
 

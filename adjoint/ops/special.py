@@ -1,4 +1,4 @@
-"""Special functions, and rarer elementwise ones: their values come from `kernels.special`.
+"""Special functions, and rarer elementwise ones: their values come from `scalar.special`.
 
 ``adjoint.special`` shows those that torch has there; the names in `__all__` are also ``adjoint.NAME``.
 """
@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Tensor
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, elementwise, nary, parametric, public, unary
-from ..devices.cpu import special as special_kernels
-from ..devices.cpu.constants import constants_of
-from ..devices.cpu.special import few_trigamma, in_single, special
+from ..scalar.special import in_single, special
+from ..scalar.symbol import by_name
 from .arguments import count_of, dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
@@ -29,8 +28,6 @@ from .power import exponential_p
 
 Number = Any
 
-ndarray = np.ndarray
-_MANY = 4096  # elements from which on a pass costs more than to ask whether it is needed
 _SQRT_PI = math.sqrt(math.pi)
 _SQRT_2 = math.sqrt(2)
 
@@ -44,16 +41,17 @@ def _no_gradient(name: str) -> Any:
 # --- The error function and the normal distribution -----------------------------------------------------
 
 
+_erf, _erfc, _ndtr = by_name["erf"], by_name["erfc"], by_name["ndtr"]
 erf_p = elementwise(
     "erf",
-    lambda x: special_kernels.erf(x),
+    lambda x: _erf(x),
     x=lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x))),
     floating=True,
     holomorphic=False,
 )
 erfc_p = elementwise(
     "erfc",
-    lambda x: special_kernels.erfc(x),
+    lambda x: _erfc(x),
     x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))),
     floating=True,
     holomorphic=False,
@@ -74,7 +72,7 @@ erfcx_p: Any = unary(
     node_name="SpecialErfcxBackward0",
 )
 ndtr_p = unary(
-    special_kernels.ndtr,
+    _ndtr,
     x=lambda g, x: g * (np.exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)),
     floating=True,
     holomorphic=False,
@@ -151,33 +149,14 @@ def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
 _psi = special("psi")
 
 
-def _digamma(x: Any) -> Any:
-    c = _psi(x)
-    if type(x) is ndarray and np.count_nonzero(x) == x.size:
-        return c
-    # SciPy has NaN at both zeros.
-    return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), c)
-
-
-def _few_trigamma(x: Any) -> Any:
-    """Return the derivative of `digamma` of a few numbers in single precision, None of others."""
-    if type(x) is not ndarray or x.dtype.char != "f" or x.size > 256:
-        return None
-    return None if np.count_nonzero(x < constants_of(x)[-2]) else few_trigamma(x)
-
-
-def _digamma_x(g: Any, x: Any) -> Any:
-    slope = _few_trigamma(x)
-    return g * (polygamma_p(x, 1) if slope is None else slope)
+def _digamma(x: Array) -> Any:
+    return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), _psi(x))  # SciPy has NaN at both zeros
 
 
 @in_single
-def _polygamma(x: Any, n: Any) -> Any:
+def _polygamma(x: Array, n: int) -> Any:
     if n == 0:
         return _digamma(x)
-    found = _few_trigamma(x) if n == 1 else None
-    if found is not None:
-        return found
     sign = (-1.0) ** (n + 1) * math.factorial(n)
     return x.dtype.type(sign) * _zeta(x.dtype.type(n + 1), x)
 
@@ -197,7 +176,9 @@ def _lgamma(x: Any) -> Any:
 
 
 lgamma_p = unary(_lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False)
-digamma_p: Primitive = unary(_digamma, x=_digamma_x, floating=True, name="digamma", holomorphic=False)
+digamma_p: Primitive = unary(
+    _digamma, x=lambda g, x: g * polygamma_p(x, 1), floating=True, name="digamma", holomorphic=False
+)
 polygamma_p: Primitive = parametric(
     _polygamma, x=lambda g, x, n: g * polygamma_p(x, n + 1), floating=True, jvp="elementwise", batch="same"
 )
@@ -574,10 +555,6 @@ def entr(input: Tensor, *, out: Any = None) -> Tensor:
 def _times_log(log: Any, x: Any, y: Any) -> Any:
     if x.dtype.kind == "c":
         raise not_implemented("xlogy_cpu", x)
-    if type(x) is type(y) is ndarray and x.shape == y.shape and x.size > _MANY:
-        found, none = log(y), x == 0
-        np.multiply(x, found, out=found)  # which is NaN wherever y is
-        return np.where(none & ~np.isnan(y), x.dtype.type(0), found) if none.any() else found
     return np.where(np.isnan(y), y, np.where(x == 0, x.dtype.type(0), x * log(y)))
 
 

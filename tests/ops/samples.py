@@ -15,6 +15,7 @@ import numpy as np
 
 import adjoint as torch
 from adjoint import func
+from adjoint.core.device import place_array
 from adjoint.core.nodes import registry
 from adjoint.core.observation import literal
 
@@ -78,7 +79,7 @@ def back(program: Callable[..., Any], x: np.ndarray) -> Sample:
     """Return a sample of the primitive that is the gradient of a linear program."""
     base = torch.tensor(x)
     g = floats(*program(base).shape, k=3)
-    return Sample(lambda g: func.vjp(program, base.to(g.dtype))[1](g)[0], (g,))
+    return Sample(lambda g: func.vjp(program, base.to(g))[1](g)[0], (g,))
 
 
 def _direct(name: str, row: tuple[Any, ...]) -> Sample:
@@ -87,7 +88,8 @@ def _direct(name: str, row: tuple[Any, ...]) -> Sample:
     slots = [i for i, v in enumerate(row[:count]) if isinstance(v, np.ndarray)]
 
     def program(*tensors: Any) -> Any:
-        args = [literal(v) if isinstance(v, np.ndarray) else v for v in row]  # of parameters: the same on every run
+        # Parameters are the same on every run.
+        args = [literal(place_array(v, tensors[0].device)) if isinstance(v, np.ndarray) else v for v in row]
         for i, tensor in zip(slots, tensors, strict=True):
             args[i] = tensor
         return op.call(*args)
@@ -388,7 +390,7 @@ SAMPLES: dict[str, list[Any]] = {
              via(lambda x, w: F.conv2d(x, w, groups=2), floats(1, 2, 3, 3), floats(2, 1, 2, 2, k=1))],
     "conv_transpose": [via(lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2), floats(1, 2, 3),
                            floats(2, 2, 3, k=1), floats(2, k=2))],
-    "weigh": [back(lambda w: F.conv1d(_like(w, floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
+    "conv_weight": [back(lambda w: F.conv1d(_like(w, floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
     "im2col": [via(lambda x: F.unfold(x, 2, padding=1), floats(1, 2, 3, 3))],
     "col2im": [via(lambda x: F.fold(x, (3, 3), 2), floats(1, 4, 4))],
     **_both("avg_pool{n}d", lambda n: lambda x: getattr(F, f"avg_pool{n}d")(x, 2)),
@@ -406,6 +408,7 @@ SAMPLES: dict[str, list[Any]] = {
     **_both("upsample_bicubic2d_aa", lambda n: _shrink("bicubic"), ranks=(2,)),
     **{f"max_pool{n}d": [via(_named(f"max_pool{n}d", 2), image(n))] for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": [via(_named(f"adaptive_max_pool{n}d", 3), image(n))] for n in (1, 2, 3)},
+    "max_pool_backward": [back(lambda x: F.max_pool2d(x, 2), image(2))],
     "where_largest": [via(lambda x: F.max_pool2d(x, 2, return_indices=True)[1], image(2))],
     "where_largest_at": [via(lambda x, s: F.fractional_max_pool2d(x, 2, (2, 2), _random_samples=s),
                              image(2), unit(1, 1, 2))],
@@ -429,11 +432,14 @@ SAMPLES: dict[str, list[Any]] = {
                        floats(2, k=1), floats(2, k=2))],
     "group_norm": [via(lambda x, w, b: F.group_norm(x, 2, w, b), floats(2, 4, 3), floats(4, k=1), floats(4, k=2))],
     "rms_norm": [via(lambda x, w: F.rms_norm(x, (4,), w), _X, floats(4, k=1))],
-    "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal, None)
+    "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal)
                for causal in (False, True)],
     "flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), 0.7, causal) for causal in (False, True)],
     "masked_flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), mask, 0.7, False, 1.0, 0)
                      for mask in (floats(1, 3, 4, k=3), bools(3, 4, k=2))],
+    "flash_backward": [(floats(1, 3, 3, k=4), floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), None,
+                        floats(1, 3, 3, k=5), floats(1, 3, k=6), 0.7, False, 1.0, 0)],
+    "attention_dropout_mask": [(floats(1, 3, 2), 4, 0.5, 1)],
     "lstm_layer": [via(_lstm, *_LAYER)],
     "gru_layer": [via(_gru, *_LAYER[:2], *(a[:9] for a in _LAYER[3:]))],
     "rnn_layer": [via(_rnn, *_LAYER[:2], *(a[:3] for a in _LAYER[3:]))],

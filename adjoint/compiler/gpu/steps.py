@@ -225,10 +225,11 @@ class Attend(Call):
 
     def run(self, env: Any) -> None:
         """Launch it."""
-        from ...devices.cuda.attention import attend_back
+        from ...devices.cuda.attention import attend_backward
 
-        g, q, k, v, out, logs, scale, causal = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
-        attend_back(g, q, k, v, out, logs, scale, causal, into=tuple(map(env.array, self.outputs)))
+        g, q, k, v, _, out, logs = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
+        scale, causal, keep, seed = self.line.params
+        attend_backward(g, q, k, v, None, out, logs, scale, causal, keep, seed, tuple(map(env.array, self.outputs)))
 
 
 class Take:

@@ -12,7 +12,7 @@ from ...core import dtypes
 from ...core.engine import running
 from ...core.nodes import wrap
 from ...core.tensor import note_write
-from ...devices.cpu import together
+from ...devices.contract import multi_tensor
 from ...errors import describe
 from ...nn.parameter import Parameter
 from ...ops.create import finish
@@ -146,7 +146,7 @@ class Flat:
         arrived = [entry for entry in self.entries if entry.full._grad is not None]
         sources = [entry.full._grad.array for entry in arrived]
         targets = [whole[entry.start : entry.start + entry.size].reshape(entry.shape) for entry in arrived]
-        many = together.on_gpu([*sources, *targets]) if all(a.flags.c_contiguous for a in sources) else None
+        many = multi_tensor([*sources, *targets]) if all(a.flags.c_contiguous for a in sources) else None
         if many is not None:
             many.copy(sources, targets)
         for entry, source, target in zip(arrived, sources, targets):
@@ -164,10 +164,10 @@ class Flat:
             _on_their_way.pop(0).wait()
 
     def _finish(self) -> None:
-        """End the backward pass: gradients of parts that nobody used are zero where others used them."""
+        """End the backward pass: gradients of unused parts are zero where other ranks used them."""
         self._armed = False
         if self._awaited and self.syncs:
-            # Some have not come. Other ranks may have them: everybody reduces, or nobody.
+            # Some have not come. Other ranks may have them: either all ranks reduce, or none.
             present = np.array([any(entry.full._grad is not None for entry in self.entries)], np.uint8)
             start = lambda: self.group._engine.all_reduce(present, ReduceOp.MAX)
             self.group.begin("parameters used", "", start, None, present).wait()

@@ -14,7 +14,7 @@ from ...core.interrupts import whole
 from ...core.nodes import wrap
 from ...core.observation import lifting, literal
 from ...core.tensor import TensorBase, note_write
-from ...devices.cpu import together
+from ...devices.contract import multi_tensor
 from ...linalg import vector_norm
 from ...ops.arguments import require_tensor
 from ...ops.join import stack
@@ -31,7 +31,7 @@ def _gradients(parameters: Any) -> list[Any]:
 
 
 def _plain(tensors: list[Any]) -> bool:
-    """Return whether all are NumPy arrays of one real dtype of at least single precision, and nobody must see ops."""
+    """Return whether all are NumPy arrays of one real dtype of at least single precision, and nothing observes ops."""
     if lifting(False) is not False:
         return False
     first = tensors[0].array.dtype
@@ -48,7 +48,7 @@ def _on_gpu(tensors: list[Any]) -> Any:
     """Return the kernels over many arrays, if tensors without a history hold such on a GPU, else None."""
     if lifting(False) is not False or any(t.node is not None or t.is_sparse for t in tensors):
         return None
-    return together.on_gpu([t.array for t in tensors])
+    return multi_tensor([t.array for t in tensors])
 
 
 @no_grad()
