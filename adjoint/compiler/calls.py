@@ -8,14 +8,12 @@ elements are), then numbers. What a program uses in every run is looked up once;
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any
 
 from ..devices.cpu import blas, threads
 from ..devices.cpu.products import LARGE
 
 NEW = None  # stands for an array that is given when the call is made
-_Words = Callable[..., Any]
 _prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # lets go of the interpreter's lock
 
 

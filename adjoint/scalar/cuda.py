@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from .symbol import Operand, Symbol, ordered
+from .symbol import Number, Operand, Symbol, ordered
 
 
 def text(result: Symbol) -> str:
@@ -49,9 +49,15 @@ _W = re.compile(r"\bW\(")
 def _operand(operand: Operand, places: dict[int, str], kind: str) -> str:
     if isinstance(operand, Symbol):
         return places[operand.number]
-    if isinstance(operand, bool):
-        return "true" if operand else "false"
-    value = float(operand)
+    return constant(operand if isinstance(operand, bool) else float(operand), kind)
+
+
+def constant(value: Number, kind: str) -> str:
+    """Return a number in a C type."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"({kind})({value})"
     if math.isinf(value):
         return f"{kind}(INFINITY)" if value > 0 else f"{kind}(-INFINITY)"
     return f"{kind}(NAN)" if math.isnan(value) else f"{kind}({value!r})"

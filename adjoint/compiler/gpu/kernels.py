@@ -27,7 +27,7 @@ from ..expressions import (
 )
 from ..fusion import Phases, Region
 from ..graph import Line, Step, Value
-from .text import computed_as, expressed, wide
+from .text import computed_as, wide
 
 __all__ = ["DRAW", "Kernel", "joining_source"]
 
@@ -583,7 +583,7 @@ class _Scope:
             seed = k.access[m.operands[0]].name
             return f"draw32({seed}, {m.params[2]}, {self._element()})"
         dtype, name = computing_dtype(m), name_of(m)
-        operands = [expressed(self.operand(o, w)) for o, w in zip(m.operands, wanted_dtypes(m), strict=True)]
+        operands = [self.operand(o, w) for o, w in zip(m.operands, wanted_dtypes(m), strict=True)]
         if name == "cast":
             return operands[0] if out.dtype != TRUTH else f"({operands[0]} != 0)"
         formula = formula_of(m)
@@ -603,15 +603,11 @@ class _Scope:
 
     def operand(self, o: Any, dtype: Any) -> str:
         """Return the text of an operand, in the dtype in which a line computes."""
-        kind = wide(dtype.name)
+        kind = computed_as(dtype)
         if not isinstance(o, Value):
-            if dtype == TRUTH:
-                return str(bool(o))
-            text = repr(int(o)) if dtype.kind in "iu" else repr(float(o))
-            text = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}.get(text, text)
-            return f"np.{kind}({text})"
+            return cuda.constant(bool(o) if dtype == TRUTH else int(o) if dtype.kind in "iu" else float(o), kind)
         text = self.name_of(o)
-        return text if wide(o.dtype.name) == kind else f"np.{kind}({text})"
+        return text if computed_as(o.dtype) == kind else f"({kind})({text})"
 
 
 def _is_seed(v: Value, region: Region) -> bool:

@@ -1,14 +1,12 @@
-"""The C of fused kernels: mathematics by dtype, random numbers, and expressions translated by their syntax tree."""
+"""The C of fused kernels: mathematics by dtype, random numbers, and the types of values."""
 
 from __future__ import annotations
 
-import ast
-from functools import cache
 from typing import Any
 
 from ...devices.cuda.source import HEAD as TYPES_AND_SUMS
 
-__all__ = ["HEAD", "computed_as", "expressed", "wide"]
+__all__ = ["HEAD", "computed_as", "wide"]
 
 _MATHEMATICS = r"""
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -81,10 +79,6 @@ _COMPUTED = {
     "float32": "float", "float64": "double", "float16": "float", "bfloat16": "float", "bool": "bool", "int64": "i64",
     "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
 }  # fmt: skip
-_OPERATORS = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.BitAnd: "&", ast.BitOr: "|", ast.Lt: "<",
-    ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.And: "&&", ast.Or: "||",
-}  # fmt: skip
 
 
 def computed_as(dtype: Any) -> str:
@@ -95,49 +89,3 @@ def computed_as(dtype: Any) -> str:
 def wide(name: str) -> str:
     """Return the name of the dtype in which numbers of another are computed."""
     return "float32" if name in ("float16", "bfloat16") else name
-
-
-class _Translator(ast.NodeVisitor):
-    """Turns an expression of a fused loop into C."""
-
-    def visit_Expression(self, node: ast.Expression) -> str:
-        return str(self.visit(node.body))
-
-    def visit_Name(self, node: ast.Name) -> str:
-        return node.id
-
-    def visit_Constant(self, node: ast.Constant) -> str:
-        if isinstance(node.value, bool):
-            return "true" if node.value else "false"
-        return repr(node.value)
-
-    def visit_Attribute(self, node: ast.Attribute) -> str:
-        return {"inf": "__int_as_float(0x7f800000)", "nan": "__int_as_float(0x7fffffff)"}[node.attr]
-
-    def visit_BinOp(self, node: ast.BinOp) -> str:
-        return f"({self.visit(node.left)} {_OPERATORS[type(node.op)]} {self.visit(node.right)})"
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> str:
-        return f"({'!' if isinstance(node.op, ast.Not) else '-'}{self.visit(node.operand)})"
-
-    def visit_Compare(self, node: ast.Compare) -> str:
-        return f"({self.visit(node.left)} {_OPERATORS[type(node.ops[0])]} {self.visit(node.comparators[0])})"
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> str:
-        return "(" + f" {_OPERATORS[type(node.op)]} ".join(map(self.visit, node.values)) + ")"
-
-    def visit_IfExp(self, node: ast.IfExp) -> str:
-        return f"({self.visit(node.test)} ? {self.visit(node.body)} : {self.visit(node.orelse)})"
-
-    def visit_Call(self, node: ast.Call) -> str:
-        given = ", ".join(map(self.visit, node.args))
-        if isinstance(node.func, ast.Attribute):  # np.float32(x)
-            return f"(({_COMPUTED[node.func.attr]})({given}))"
-        assert isinstance(node.func, ast.Name)
-        return f"fabs({given})" if node.func.id == "abs" else f"{node.func.id}({given})"
-
-
-@cache
-def expressed(text: str) -> str:
-    """Return an expression of Python's in C."""
-    return str(_Translator().visit(ast.parse(text, mode="eval")))

@@ -115,14 +115,6 @@ def _expm1_32(x: Any) -> Any:
 
 
 @inline
-def _expm1_below32(x: Any) -> Any:
-    # Of numbers not above 0 all powers of two are float32s.
-    power, p = _rounded_parts(F(-30.0) if x < F(-30.0) else x)
-    out = p * power + (power - F(1.0))
-    return x if x > F(-1e-7) else out
-
-
-@inline
 def _log_normal(x: Any) -> Any:
     """Return the logarithm of a float32 that is positive, finite and not subnormal."""
     bits = _as_bits(F(x))
@@ -169,7 +161,7 @@ def _log1p32(x: Any) -> Any:
 
 
 @inline
-def _exp_below(x: Any) -> Any:
+def _exp_negative(x: Any) -> Any:
     """Return the exponential of a float32 that is not above 0, with results that are subnormal."""
     n, p = _exp_parts(F(-104.0) if x < F(-104.0) else x)
     return _scaled(F(1.0) + p, n)
@@ -178,7 +170,7 @@ def _exp_below(x: Any) -> Any:
 @inline
 def _log1p_exp32(x: Any) -> Any:
     # The functions without special cases: LLVM gets lost between those of two, and leaves the loop as it is.
-    return (x if x > F(0.0) else F(0.0)) + _log1p_normal(_exp_below(-abs(x)))
+    return (x if x > F(0.0) else F(0.0)) + _log1p_normal(_exp_negative(-abs(x)))
 
 
 @inline
@@ -189,7 +181,7 @@ def _log1p_exp64(x: Any) -> Any:
 @inline
 def _logaddexp32(x: Any, y: Any) -> Any:
     high = x if x > y else y
-    out = high + _log1p_normal(_exp_below(-abs(x - y)))
+    out = high + _log1p_normal(_exp_negative(-abs(x - y)))
     return x + F(0.6931471805599453) if x == y else out  # also of two infinities
 
 
@@ -206,11 +198,6 @@ def _hypot32(x: Any, y: Any) -> Any:
     wide, other = np.float64(x), np.float64(y)
     out = F(np.sqrt(wide * wide + other * other))
     return F(np.inf) if abs(x) == F(np.inf) or abs(y) == F(np.inf) else out
-
-
-@inline
-def _hypot64(x: Any, y: Any) -> Any:
-    return np.hypot(x, y)
 
 
 @inline
@@ -295,53 +282,29 @@ def _cos32(x: Any) -> Any:
     return _sin_cos_part(x, np.int32(1)) if abs(x) < F(8192.0) else F(math.cos(x))
 
 
-class Family:
-    """The functions of one precision, by the names that expressions use."""
-
-    def __init__(
-        self,
-        kind: Any,
-        exp: Any,
-        log: Any,
-        tanh: Any,
-        erf: Any,
-        sin: Any,
-        cos: Any,
-        log1p: Any,
-        expm1: Any,
-        log1p_exp: Any,
-        normal_cdf: Any,
-        expm1_below: Any,
-        bounded_exp: Any,
-    ) -> None:
-        self.exp, self.log, self.tanh, self.erf, self.sin, self.cos = exp, log, tanh, erf, sin, cos
-        self.log1p, self.expm1, self.log1p_exp, self.normal_cdf = log1p, expm1, log1p_exp, normal_cdf
-        self.expm1_below, self.bounded_exp = expm1_below, bounded_exp
-        self.logaddexp: Any = None
-        self.hypot: Any = None
-        self.exp_below: Any = exp
-
-        @inline
-        def power(x: Any, y: Any) -> Any:
-            return kind(x**y)
-
-        self.power = power
-        self.sqrt, self.floor, self.ceil, self.trunc = np.sqrt, np.floor, np.ceil, np.trunc
-        self.log2, self.tan = np.log2, np.tan
-        self.atan, self.asin, self.acos, self.sinh, self.cosh = np.arctan, np.arcsin, np.arccos, np.sinh, np.cosh
+@inline
+def _power32(x: Any, y: Any) -> Any:
+    return F(x**y)
 
 
-single = Family(
-    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _log1p_exp32, _normal_cdf32,
-    _expm1_below32, bounded_exp,
-)  # fmt: skip
-double = Family(
-    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _log1p_exp64,
-    _normal_cdf64, np.expm1, math.exp,
-)  # fmt: skip
-single.exp_below, single.logaddexp, double.logaddexp = exp_below, _logaddexp32, _logaddexp64
-single.hypot, double.hypot = _hypot32, _hypot64
+@inline
+def _power64(x: Any, y: Any) -> Any:
+    return np.float64(x**y)
+
+
+# By the names that expressions use (adjoint/scalar/functions.py).
+_SINGLE = {
+    "exp": _exp32, "log": _log32, "tanh": _tanh32, "erf": _erf32, "sin": _sin32, "cos": _cos32, "log1p": _log1p32,
+    "expm1": _expm1_32, "log1p_exp": _log1p_exp32, "normal_cdf": _normal_cdf32, "logaddexp": _logaddexp32,
+    "hypot": _hypot32, "power": _power32,
+}  # fmt: skip
+_DOUBLE = {
+    "exp": math.exp, "log": np.log, "tanh": math.tanh, "erf": math.erf, "sin": math.sin, "cos": math.cos,
+    "log1p": np.log1p, "expm1": np.expm1, "log1p_exp": _log1p_exp64, "normal_cdf": _normal_cdf64,
+    "logaddexp": _logaddexp64, "hypot": np.hypot, "power": _power64,
+}  # fmt: skip
+_OF_BOTH = {"sqrt": np.sqrt, "log2": np.log2, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh}
 NAMES: dict[str, Any] = {
-    **{f"{name}32": function for name, function in vars(single).items()},
-    **{f"{name}64": function for name, function in vars(double).items()},
+    **{f"{name}32": function for name, function in (_SINGLE | _OF_BOTH).items()},
+    **{f"{name}64": function for name, function in (_DOUBLE | _OF_BOTH).items()},
 }

@@ -18,6 +18,12 @@ TYPES = {
 
 HEAD = r"""
 typedef long long i64;
+#ifndef INFINITY  // NVRTC has no header that has them
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+#ifndef NAN
+#define NAN __int_as_float(0x7fffffff)
+#endif
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ unsigned short to_bf16(float x) {
     unsigned short u; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(u) : "f"(x)); return u; }
