@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -19,7 +20,6 @@ from ..core.nodes import (
     Extra,
     Freed,
     MultipleNode,
-    Node,
     Output,
     Own,
     Special,
@@ -30,13 +30,14 @@ from ..core.nodes import (
     first_is_newest,
     freed_error,
     freed_hooks_error,
+    new_node,
     output_node,
     packed_by,
     wrap,
 )
 from ..core.observation import literal
 from ..core.payload import Payload, is_captured, top_payload, transforming
-from ..core.primitive import fit, getframe
+from ..core.primitive import fit
 from ..core.tensor import (
     STALE,
     InferenceStorage,
@@ -470,12 +471,11 @@ class FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> None:
         super().__init__(name, bases, body)
-        op = Special(f"{name}Backward", _run_boxed if cls.boxed_grads_call else _run_function, wants_undefined=True)
-        cls._op = op
+        run = _run_boxed if cls.boxed_grads_call else _run_function
         base = _ClearingNode if cls.clear_saved_tensors_on_access else BackwardCFunction
-        cls._backward_cls = op.node = type(
-            op.title, (base,), {"__slots__": (), "__module__": base.__module__, "_forward_cls": cls}
-        )
+        shown = {"__module__": base.__module__, "_forward_cls": cls}
+        cls._op = op = Special(f"{name}Backward", run, base, shown, takes_undefined=True)
+        cls._backward_cls = op.node
         if "vjp" in body:
             cls.backward = staticmethod(_refuse_both) if _given(cls, "backward") else staticmethod(body["vjp"].__func__)
         cls._splits = any("setup_context" in k.__dict__ for k in cls.__mro__ if k.__dict__.get("_is_base") is None)
@@ -752,7 +752,7 @@ def _apply(
             ctx.metas = (form,)  # fewer objects for the garbage collector
         else:
             ctx.metas = ((shape, d, type(array)),)
-        frame = getframe(2)
+        frame = sys._getframe(2)
         code = frame.f_code
         if code is recorders.program:
             ctx.code = code
@@ -917,7 +917,7 @@ class _Outputs:
         ctx.metas = tuple(
             [(v.array.shape, v.array.dtype, type(v.array)) if isinstance(v, TensorBase) else None for v in values]
         )
-        ctx.code, ctx.lasti = recorders.outside(getframe(2))
+        ctx.code, ctx.lasti = recorders.outside(sys._getframe(1))
         ctx.stamp = tick()
         plain = not dirty and not ctx.non_differentiable
         for i, v in enumerate(values):
@@ -1058,16 +1058,12 @@ def _refuse(node: Any, g: Any, edges: Any, saved: Any) -> Any:
     raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 
-_error_op = Special("Error", _refuse, wants_undefined=True)
-_error_op.node = type("Error", (Node,), {"__slots__": (), "__module__": "adjoint"})
+_error_op = Special("Error", _refuse, takes_undefined=True)
 
 
 def _failing(tensor: Any, edges: tuple[Any, ...]) -> Any:
     out = tensor.detach()
-    node = Node()
-    node.op, node.edges, node.saved = _error_op, edges, None
-    node.targets, node.extra, node.code, node.lasti, node.stamp = None, None, None, 0, tick()
-    out.node = node
+    out.node = new_node(_error_op, edges)
     return out
 
 

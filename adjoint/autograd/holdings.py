@@ -89,7 +89,7 @@ def values_kept(node: Any) -> Iterator[tuple[str, Any]]:
     if held is None or type(held) is Freed:
         return
     names = (*node.op.inputs, "result")
-    if type(held) is Packed or node.op.keeps:
+    if type(held) is Packed or node.op.saves.indexes:
         pairs = [(names[min(i, len(names) - 1)], v) for i, v in kept_arrays(node, held)]
     else:  # a custom function, which saves what it likes
         pairs = [("saved", v) for v in held]

@@ -26,7 +26,7 @@ from ..devices.cpu import forks
 from ..devices.cpu.copying import copied
 from ..devices.cpu.provider import gpus
 from ..errors import place
-from . import device, modes, nodes, primitive, recorders
+from . import device, general, modes, nodes, primitive, recorders
 from .anomaly import has_nan, recording
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, trail_of, wrap
@@ -208,7 +208,7 @@ def backward(
             if watching is not None and was:
                 local.silenced += 1
         if grad:
-            task.start = caller(2)  # past this and who called it
+            task.start = caller()
             recorders.recorded_passes[task] = None
         _execute(roots, gradients, task)
         for callback in task.callbacks:
@@ -319,7 +319,11 @@ def _ends(frontier: Sequence[Any], needed: set[Any] | None) -> dict[Any, list[An
     last: dict[Any, Any] = {}
     for node in reach(frontier):
         if needed is None or node in needed:
-            for e in node.edges if node.op.finishes is None else [node.edges[i] for i in node.op.finishes]:
+            for e in (
+                node.edges
+                if node.op.display.finish_order is None
+                else [node.edges[i] for i in node.op.display.finish_order]
+            ):
                 if type(e) is AccumulateGrad:
                     last[e] = node
     ends: dict[Any, list[Any]] = {}
@@ -337,7 +341,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     run as early as they can.
     """
     lift, needed, captured = task.lift, task.needed, task.captured
-    freed = None if task.keep else Freed(*caller(3))  # past this, `backward` and who called that
+    freed = None if task.keep else Freed(*caller())
     anomaly = modes.local.anomaly and modes.local.anomaly_nan
     grads: dict[Any, Any] = {}
     sums: dict[Any, Any] = {}
@@ -554,10 +558,12 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
     if node.stamp < clock.latest:
         node.verify()
     saved = node.lifted() if lift else node.saved
-    if g is None and not op.wants_undefined:
+    if g is None and not op.traits.takes_undefined:
         results: Any = (None,) * len(edges)
     else:
-        task.place = None if op.wants_undefined else task.start  # what a custom function records is on its own lines
+        task.place = (
+            None if op.traits.takes_undefined else task.start
+        )  # what a custom function records is on its own lines
         try:
             results = op.run(node, g, edges, saved)
         except RuntimeWarning:
@@ -565,7 +571,7 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
         task.place = None
     if freed is not None and saved is not None and op.frees:
         node.saved = freed
-    if lift is True and op.flat:
+    if lift is True and op.traits.flat:
         results = [
             r if r is None or r.node is not None else _constant(r, e) for r, e in zip(results, edges, strict=True)
         ]
@@ -576,22 +582,17 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
 
 def _constant(r: Any, edge: Any) -> Any:
     """Return a gradient that is the same wherever its input is, as one whose derivative by that input is zero."""
-    node = Node()
-    node.op, node.edges, node.saved, node.targets, node.extra = _zero, (edge,), None, None, None
-    node.stamp, node.code, node.lasti = tick(), None, 0
-    return wrap(r.array, node)
+    return wrap(r.array, nodes.new_node(_zero, (edge,)))
 
 
-_zero = Special("ZeroBackward0", lambda node, g, edges, saved: (g * 0,))
-_zero.node = type("ZeroBackward0", (Node,), {"__slots__": (), "__module__": "adjoint"})
-_zero.flat = True
+_zero = Special("ZeroBackward0", lambda node, g, edges, saved: (g * 0,), flat=True)
 
 
 def _quietly(op: Any, node: Any, g: Any, edges: Any, saved: Any) -> Any:
     """Run a node again where the program turns NumPy's warnings into errors: a NaN is a value here."""
-    if op.wants_undefined:  # a custom function's own warning is its own business
+    if op.traits.takes_undefined:  # a custom function's own warning is its own business
         raise
-    return primitive.unchecked(op.run, node, g, edges, saved)
+    return general.unchecked(op.run, node, g, edges, saved)
 
 
 def _add(total: Any, g: Any) -> Any:
@@ -921,11 +922,9 @@ def _calibrate() -> None:
         counts.append(getrefcount(g))
         return own(g, like, references)
 
-    leaf, node = wrap(np.zeros(1)), Node()
+    leaf = wrap(np.zeros(1))
     leaf.node = AccumulateGrad(leaf)
-    node.op = Special("Calibration", lambda node, g, edges, saved: (g * 1.0,))
-    node.edges, node.saved, node.targets, node.extra = (leaf.node,), None, None, None
-    node.stamp, node.code, node.lasti = 0, None, 0
+    node = nodes.new_node(Special("Calibration", lambda node, g, edges, saved: (g * 1.0,)), (leaf.node,))
     _own = probe
     try:
         for hooks in ways:

@@ -16,8 +16,8 @@ _KEPT = (RuntimeError, IndexError, NotImplementedError, MemoryError)
 def translate(op: Any, error: Exception, inputs: tuple[Any, ...]) -> Exception:
     """Return the exception a user should see when `op` failed on `inputs` with `error`."""
     arrays = [v.array if isinstance(v, TensorBase) else v for v in inputs]
-    if op.explain is not None:
-        better = op.explain(error, *arrays)
+    if op.traits.explain is not None:
+        better = op.traits.explain(error, *arrays)
         if better is not None:
             return _noted(better, op, inputs)
     better = _of_devices(arrays) or _of_shapes(op, error, arrays) or _of_dtypes(op, error, arrays)

@@ -18,10 +18,11 @@ from ..devices.cpu.constants import float32_constants, float32_integers, float64
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error, not_implemented
-from .nodes import Hidden, Node, Special, differentiable, registry, verify_kept, wrap
+from .general import NUMBERS, build_node, explained, quietly, refuse_new_nan, refuse_strangers
+from .nodes import Hidden, Node, Special, differentiable, new_node, registry, verify_kept, wrap
 from .overrides import answered, asked, has_handler, plain
 from .payload import Payload, is_captured, top_payload
-from .primitive import NUMBERS, Op, Primitive, build_node, explained, quietly, refuse_new_nan, refuse_strangers
+from .primitive import Op, Primitive
 from .promotion import convert, result_type
 from .tensor import (
     STALE,
@@ -34,7 +35,6 @@ from .tensor import (
     owner_of,
     retain_later,
     storage_of,
-    tick,
 )
 from .views import edge_of, is_detached, is_detached_itself, move_retain, refused_view, replayed, way_from_base
 
@@ -315,7 +315,8 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
 
 def _kept_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: Any) -> tuple[Any, ...]:
     """Return the operands as the rules keep them: those in the memory about to be written as copies."""
-    wanted = set(op.keeps[0]) if op.joint else {i for e, kept in zip(edges, op.keeps, strict=True) if e for i in kept}
+    indexes = op.saves.indexes
+    wanted = set(indexes[0]) if op.joint else {i for e, saved in zip(edges, indexes, strict=True) if e for i in saved}
     owner = owner_of(written)
     return tuple(
         v.copy() if i in wanted and hasattr(v, "copy") and (i == 0 or owner_of(v) is owner) else v
@@ -795,12 +796,9 @@ def rebase(x: TensorBase, node: Node, slot: int, output: Any = None) -> None:
 
 def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> CopySlices:
     assert x.lineage is not None
-    node = CopySlices()
-    node.op = _copies
-    node.edges = (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != slot))
-    node.saved, node.targets, node.extra = inner.saved, None, None
+    edges = (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != slot))
+    node: CopySlices = new_node(_copies, edges, inner.saved, inner, CopySlices)
     inner.saved = None
-    node.stamp, node.code, node.lasti = tick(), inner.code, inner.lasti
     node.inner, node.slot, node.replay = inner, slot, way_from_base(x)
     node.strides = tuple(base.array.strides)
     return node

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from .._typing import Tensor
 from ..errors import FreedGraphError, InPlaceError, place
 from . import device, modes
 from .anomaly import Trail, recording
+from .declaration import Display, Saves, Traits
 from .dtypes import of
 from .handles import RemovableHandle
 from .observation import literal
@@ -24,6 +24,7 @@ from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
+_f32, _f64 = np.dtype(np.float32), np.dtype(np.float64)
 _T = TypeVar("_T")
 getframe = sys._getframe
 
@@ -228,7 +229,7 @@ class Node:
         owners = (*self.edges, self) if self.targets is None else ()
         known = len(owners)
         tensors: list[Any] = []
-        for kept, indexes in zip(saved, self.op.keeps):
+        for kept, indexes in zip(saved, self.op.saves.indexes):
             if type(kept) is ndarray and indexes[0] < known:  # as nearly always
                 tensors.append(wrap(kept, owners[indexes[0]]))
             elif kept is None or len(indexes) == 1:
@@ -265,8 +266,8 @@ class Node:
 
         Not while a pass runs, which has counted on the nodes as they are.
         """
-        if self.op.unfold is not None and not passes:
-            self.op.unfold(self)
+        if self.op.display.unfold is not None and not passes:
+            self.op.display.unfold(self)
 
     def seen(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return, of something for each input, what programs see: inputs that can have a gradient."""
@@ -275,7 +276,7 @@ class Node:
 
     def visible(self) -> Sequence[int] | None:
         """Return which inputs programs see; None: all."""
-        shows = self.op.shows
+        shows = self.op.display.visible
         if self.op.name not in TRIMMED and self.op.title not in TRIMMED:
             return shows  # type: ignore[no-any-return]
         positions = range(len(self.edges)) if shows is None else shows
@@ -381,7 +382,7 @@ def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     node = _as_recorded(node)
     arity = len(node.edges)
     found = []
-    for kept, indexes in zip(saved, node.op.keeps, strict=True):
+    for kept, indexes in zip(saved, node.op.saves.indexes, strict=True):
         if kept is not None:
             values = (kept,) if len(indexes) == 1 else kept
             for value, i in zip(values, indexes, strict=True):
@@ -499,27 +500,27 @@ def settle(value: Any) -> Any:
     return asarray(value) if isinstance(value, _SCALARS) else device.adopt(value)
 
 
-def show_saved(op: Any) -> None:
-    """Give the op's node class an attribute `_saved_NAME` for each value that its rules may keep."""
-    names = [*op.inputs, "out", *op.hidden, *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
-    for index in sorted({i for kept in op.keeps for i in kept}):
-        title = op.saved_names.get(names[index], names[index])
+def saved_properties(op: Any, titles: Mapping[str, str]) -> dict[str, Any]:
+    """Return the attributes `_saved_NAME` of an op's nodes, one for each value that its rules may save."""
+    names, found = op.saves.names(op.inputs, op.params), {}
+    for index in sorted({i for indexes in op.saves.indexes for i in indexes}):
+        title = titles.get(names[index], names[index])
         if is_one_of_many(names[index]):
             continue
-        setattr(op.node, f"_saved_{title}", property(functools.partial(_saved_value, index=index)))
+        found[f"_saved_{title}"] = property(functools.partial(_saved_value, index=index))
         if index <= len(op.inputs):
-            setattr(op.node, f"_raw_saved_{title}", property(functools.partial(_raw_saved, index=index)))
+            found[f"_raw_saved_{title}"] = property(functools.partial(_raw_saved, index=index))
     for title, view in views_of(op).items():
+        found.pop(f"_saved_{title}", None)
         if view is not None:
-            setattr(op.node, f"_saved_{title}", property(functools.partial(_viewed, view=view)))
-        elif f"_saved_{title}" in op.node.__dict__:
-            delattr(op.node, f"_saved_{title}")
+            found[f"_saved_{title}"] = property(functools.partial(_viewed, view=view))
+    return found
 
 
 def _viewed(node: Any, view: Any) -> Any:
     """Return something that a node shows of what it keeps, or of the form of its output."""
     op, form = node.op, form_of(node)
-    names = [*op.inputs, "out", *op.hidden, *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
+    names = op.saves.names(op.inputs, op.params)
     value = view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
     if type(value) is tuple:
         return tuple(wrap(v) if type(v) is ndarray else v for v in value)
@@ -529,7 +530,7 @@ def _viewed(node: Any, view: Any) -> Any:
 def _saved_value(node: Node, index: int) -> Any:
     verify_kept(node, node.saved, index)
     saved = unpacked(node)
-    for kept, indexes in zip(saved, node.op.keeps, strict=True):
+    for kept, indexes in zip(saved, node.op.saves.indexes, strict=True):
         if kept is not None and index in indexes:
             value = kept if len(indexes) == 1 else kept[indexes.index(index)]
             leaf = getattr(node.edges[index], "variable", None) if index < len(node.edges) else None
@@ -539,8 +540,8 @@ def _saved_value(node: Node, index: int) -> Any:
 
 def kept_parameter(node: Node, name: str) -> Any:
     """Return a parameter that a node keeps; None if it does not, or not any more."""
-    names = [*node.op.inputs, "out", *node.op.hidden, *node.op.params]
-    for kept, indexes in zip(node.saved, node.op.keeps, strict=True) if type(node.saved) is tuple else ():
+    names = node.op.saves.names(node.op.inputs, node.op.params)
+    for kept, indexes in zip(node.saved, node.op.saves.indexes, strict=True) if type(node.saved) is tuple else ():
         if names.index(name) in indexes:
             return kept if len(indexes) == 1 else kept[indexes.index(names.index(name))]
     return None
@@ -621,40 +622,44 @@ def _raw_saved(node: Node, index: int) -> SavedTensor:
 class Special:
     """Stands in `node.op` of a node that no primitive recorded: a leaf, one output of several, a write."""
 
-    __slots__ = (
-        "derived",
-        "direct",
-        "finishes",
-        "flat",
-        "frees",
-        "inputs",
-        "joint",
-        "keeps",
-        "kept_for",
-        "name",
-        "node",
-        "run",
-        "saved_names",
-        "shows",
-        "split",
-        "title",
-        "unfold",
-        "wants_undefined",
-    )
+    __slots__ = ("direct", "display", "frees", "inputs", "name", "params", "run", "saves", "title", "traits")
 
-    def __init__(self, title: str, run: Callable[..., Any], wants_undefined: bool = False) -> None:
+    def __init__(
+        self,
+        title: str,
+        run: Callable[..., Any],
+        base: type[Node] | None = None,
+        shown: dict[str, Any] | None = None,
+        *,
+        takes_undefined: bool = False,
+        flat: bool = False,
+    ) -> None:
         self.name = self.title = title
-        self.run, self.wants_undefined, self.direct = run, wants_undefined, None
-        self.frees, self.shows, self.flat = True, None, False
+        self.run, self.direct, self.frees = run, None, True
         self.inputs: tuple[str, ...] = ()
-        self.keeps: tuple[tuple[int, ...], ...] = ()
-        self.derived: tuple[Any, ...] = ()
-        self.joint = None
-        self.node: Any = None
-        self.saved_names: dict[str, str] = {}
-        self.unfold = self.split = None
-        self.finishes: tuple[int, ...] | None = None
-        self.kept_for: dict[int, int] = {}
+        self.params: tuple[str, ...] = ()
+        self.saves, self.traits = Saves(), Traits(takes_undefined=takes_undefined, flat=flat)
+        self.display = Display(node_class(title, base or Node, shown or {}))
+
+    @property
+    def node(self) -> Any:
+        """The class that its nodes take when a program looks at them."""
+        return self.display.node
+
+
+def node_class(title: str, base: type[Node], shown: dict[str, Any]) -> Any:
+    """Return the class of an op's nodes as programs see them, with these attributes."""
+    return type(title, (base,), {"__slots__": (), "__module__": "adjoint", **shown})
+
+
+def new_node(
+    op: Any, edges: tuple[Any, ...], saved: Any = None, like: Node | None = None, kind: Callable[[], Any] | None = None
+) -> Any:
+    """Return a node that no call has recorded, at the place in the program of the node `like`, if there is one."""
+    node = (kind or Node)()
+    node.op, node.edges, node.saved, node.targets, node.extra, node.stamp = op, edges, saved, None, None, tick()
+    node.code, node.lasti = (None, 0) if like is None else (like.code, like.lasti)
+    return node
 
 
 class Output(Node):
@@ -726,11 +731,8 @@ _reshaped = Special("Reshaped", _run_reshaped)
 
 def reshaped(inner: Node, shape: tuple[int, ...]) -> Reshaped:
     """Return a node that gradients of the right shape alone pass on their way to `inner`."""
-    node = Reshaped()
-    node.op = _reshaped
-    node.edges, node.saved, node.targets, node.extra = (inner,), None, None, None
-    node.code, node.lasti = inner.code, inner.lasti
-    node.stamp, node.shape = tick(), shape
+    node: Reshaped = new_node(_reshaped, (inner,), None, inner, Reshaped)
+    node.shape = shape
     return node
 
 
@@ -779,9 +781,19 @@ class MultipleNode(Node):
 
 def attach_outputs(parent: Node, outs: Sequence[Any]) -> None:
     """Let tensors be the outputs of `parent`; the first is the newest, so that a pass comes to it first."""
+    edges, code, lasti = (parent,), parent.code, parent.lasti
     for i in range(len(outs) - 1, -1, -1):
-        if differentiable(outs[i].array.dtype):
-            outs[i].node = output_node(parent, i)
+        out = outs[i]
+        d = out.array.dtype
+        if d is _f32 or d is _f64 or differentiable(d):
+            out.node = node = Output()  # as `output_node`, without its calls
+            node.op = output
+            node.edges = edges
+            node.saved = node.targets = node.extra = None
+            node.stamp = tick()
+            node.index = i
+            node.code = code
+            node.lasti = lasti
 
 
 def first_is_newest(outputs: Sequence[Output]) -> None:
@@ -793,26 +805,21 @@ def first_is_newest(outputs: Sequence[Output]) -> None:
 
 def output_node(parent: Node, index: int) -> Output:
     """Return the node of one output of `parent`."""
-    node = Output()
-    node.op = output
-    node.edges, node.saved, node.targets, node.extra = (parent,), None, None, None
-    node.code, node.lasti = parent.code, parent.lasti
-    node.stamp, node.index = tick(), index
+    node: Output = new_node(output, (parent,), None, parent, Output)
+    node.index = index
     return node
 
 
 # --- Several nodes as one, one as several ----------------------------------------------------------------
 
 
-def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Node:
+def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Any:
     """Return a node that stands between `node`, which is being unfolded, and what that leads to.
 
     Its stamp lies between theirs: a half, which no other node has.
     """
-    inner = Node()
-    inner.op, inner.edges, inner.stamp = op, edges, node.stamp - 0.5  # type: ignore[assignment]
-    inner.saved = inner.targets = inner.extra = None
-    inner.code, inner.lasti = node.code, node.lasti
+    inner: Any = new_node(op, edges, None, node)
+    inner.stamp = node.stamp - 0.5
     return inner
 
 
@@ -838,16 +845,13 @@ def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[
 
 @functools.cache
 def _shaping_op(title: str) -> Special:
-    op = Special(title, _run_shaped)
-    sizes = property(lambda node: node.targets)
-    op.node = type(title, (Node,), {"__slots__": (), "__module__": "adjoint", "_saved_self_sym_sizes": sizes})
-    return op
+    return Special(title, _run_shaped, shown={"_saved_self_sym_sizes": property(lambda node: node.targets)})
 
 
-def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...] | None, after: float) -> Node:
+def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...] | None, after: float) -> Any:
     """Return a part of an unfolded node that gives the gradient that it is given another shape, if not None."""
     made = part(node, _shaping_op(title), (edge,))
-    made.targets, made.stamp = shape, node.stamp - after  # type: ignore[assignment]
+    made.targets, made.stamp = shape, node.stamp - after
     return made
 
 
@@ -856,9 +860,8 @@ def split(node: Node, title: str, op: Special, shape: tuple[int, ...] | None, ed
 
     `shape` is that of the gradient there, if it changes, `edges` are those that it leads to.
     """
-    inner: Any = op.node()
-    inner.op, inner.edges, inner.saved, inner.targets, inner.extra = op, edges, node.saved, None, None
-    inner.stamp, inner.code, inner.lasti = node.stamp - 0.125, node.code, node.lasti
+    inner = new_node(op, edges, node.saved, node, op.node)
+    inner.stamp = node.stamp - 0.125
     shadow = part(node, node.op, node.edges)
     shadow.stamp, shadow.targets = node.stamp, node.targets
     extra_of(inner).shadow = shadow
@@ -874,8 +877,7 @@ def run_shadow(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[A
 
 def framed(first: str, title: str, last: str) -> Callable[[Node], None]:
     """Return how a node of one input is shown as one of another name, between two that only change shapes."""
-    op = Special(title, run_shadow)
-    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
+    op = Special(title, run_shadow, Unfolded)
 
     def show(node: Node) -> None:
         split(node, first, op, None, (shaping(node, last, node.edges[0], None, 0.25),))
@@ -974,17 +976,13 @@ def _free(node: Any, inside: list[Any]) -> None:
 
 @functools.cache
 def _folded_op(title: str) -> Special:
-    op = Special(title, _run_folded)
-    op.node = type(title, (_Folded,), {"__slots__": (), "__module__": "adjoint"})
-    return op
+    return Special(title, _run_folded, _Folded)
 
 
 @functools.cache
 def _renamed_op(op: Any, title: str) -> Any:
     """Return an op as it is in a form that torch has a node of its own for."""
-    made = copy.copy(op)
-    made.title, made.node = title, type(title, (op.node,), {"__slots__": (), "__module__": "adjoint"})
-    return made
+    return op.renamed(title, op.node)
 
 
 def _show_folded(node: Node) -> bool:
@@ -1055,9 +1053,7 @@ def _run_joint_node(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tu
 
 @functools.cache
 def _joint_op(title: str) -> Special:
-    op = Special(title, _run_joint_node)
-    op.node = type(title, (JointNode,), {"__slots__": (), "__module__": "adjoint"})
-    return op
+    return Special(title, _run_joint_node, JointNode)
 
 
 def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -1065,9 +1061,8 @@ def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
     found = [out.node for out in outs]
     if all(type(n) is Node and n.edges == found[0].edges for n in found):
         op = _joint_op(title)
-        node = op.node()
-        node.op, node.edges, node.saved, node.targets, node.extra = op, found[0].edges, tuple(found), None, None
-        node.stamp, node.code, node.lasti = found[-1].stamp, found[-1].code, found[-1].lasti
+        node = new_node(op, found[0].edges, tuple(found), found[-1], op.node)
+        node.stamp = found[-1].stamp
         node.metas = tuple([(out.array.shape, out.array.dtype) for out in outs])
         attach_outputs(node, outs)
     return outs
@@ -1076,9 +1071,9 @@ def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
     """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
     made = [i for i, x in enumerate(inputs) if type(getattr(x, "memory", None)) is InferenceStorage]
-    kept_for = node.op.kept_for
+    only_for = node.op.saves.only_for
     for position, _ in kept_arrays(node, node.saved) if made else ():
-        if position in made and (position not in kept_for or node.edges[kept_for[position]] is not None):
+        if position in made and (position not in only_for or node.edges[only_for[position]] is not None):
             if not is_captured(inputs[position]):
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
@@ -1095,7 +1090,7 @@ def pack(
     `owned` are the inputs that are tensors, None for others; `only` is the position of one value to pack.
     """
     arity = len(node.edges)
-    made = node.saved if type(node.saved) is Packed else Packed(node.saved, node.op.keeps)
+    made = node.saved if type(node.saved) is Packed else Packed(node.saved, node.op.saves.indexes)
 
     def store(value: Any, index: int) -> Any:
         if index in made.entries or index > arity or not hasattr(value, "dtype") or only not in (-1, index):
@@ -1175,8 +1170,8 @@ def shown(node: Any) -> Any:
         if node in _folds and not passes and _show_folded(node):
             return node
         node.__class__ = node.op.node
-        if node.op.split is not None and not passes:
-            node.op.split(node)
+        if node.op.display.split is not None and not passes:
+            node.op.display.split(node)
     return node
 
 

@@ -179,6 +179,7 @@ conv_p: Primitive = nary(
     jvp=_conv_tangent,
     batch=_conv_batch,
     holomorphic=True,
+    accumulates=True,
     node_name="ConvolutionBackward0",
     saved=_SAVED,
 )
@@ -191,6 +192,7 @@ conv_transpose_p: Primitive = nary(
     jvp=_transpose_tangent,
     batch=_transpose_batch,
     holomorphic=True,
+    accumulates=True,
     node_name="ConvolutionBackward0",
     saved=_SAVED,
 )
@@ -203,11 +205,9 @@ weigh_p: Primitive = nary(
     jvp="bilinear",
     batch=_weigh_batch,
     holomorphic=True,
+    accumulates=True,
     node_name="ConvolutionBackwardBackward0",
 )
-
-for _p in (conv_p, conv_transpose_p, weigh_p):
-    _p.op.sums = True
 
 # --- Arguments --------------------------------------------------------------------------------------
 

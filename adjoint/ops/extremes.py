@@ -274,7 +274,7 @@ def _choice(kernel: Any, name: str, node_name: str) -> Any:
 
     call = parametric(
         kernel, x=_chosen_x, name=name, node_name=node_name, outputs=True, jvp=_chosen_tangent, batch=batch,
-        keeps_outputs=(1,),
+        saves_outputs=(1,),
         saved={"axis": "dim", "keepdims": "keepdim"},
     )  # fmt: skip
     return call

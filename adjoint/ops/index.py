@@ -58,22 +58,6 @@ def _getitem_batch(x: Any, index: Any) -> Any:
     return slice_p(x, (_ALL, *index))
 
 
-# An index is a tuple of ints, slices, None and one `...` (with which a single element stays an array).
-slice_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view="always", name="slice", jvp="linear", batch=_getitem_batch,
-    saved={"x_shape": "self_sym_sizes"},
-)  # fmt: skip
-# The same, for an index whose last step is a number or None, so that nodes have torch's names.
-_ending_in_number_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view="always", name="getitem", node_name="SelectBackward0", jvp="linear",
-    batch=_getitem_batch,
-)  # fmt: skip
-_ending_in_none_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view="always", name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
-    batch=_getitem_batch,
-)  # fmt: skip
-
-
 _STEPS = {int: "SelectBackward0", slice: "SliceBackward0", type(None): "UnsqueezeBackward0"}
 
 
@@ -86,45 +70,6 @@ def _split_index(node: Any) -> None:
         for i, title in enumerate(titles[:-1]):
             edge = shaping(node, title, edge, None, 0.75 - i / 32)
         node.edges = (edge,)
-
-
-slice_p.op.split = _ending_in_number_p.op.split = _ending_in_none_p.op.split = _split_index
-
-
-def _select(x: Any, axis: Any, index: Any) -> Any:
-    return x[index, ...] if axis == 0 else x[(_ALL,) * axis + (index, ...)]
-
-
-select_p: Primitive = parametric(
-    _select,
-    x=lambda g, x_shape, axis, index: place_p(g, x_shape, (_ALL,) * axis + (index, ...)),
-    view="always",
-    jvp="linear",
-    batch=lambda x, axis, index: select_p(x, axis + 1, index),
-    saved={"x_shape": "self_sym_sizes", "axis": "dim"},
-)
-
-
-def _place(x: Any, shape: Any, index: Any) -> Any:
-    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
-        placed = gpu.copies.place(x, shape, index)
-        if placed is not None:
-            return placed
-    if type(x) is ndarray and x.size > _MANY and (found := copying.placed(x, shape, index)) is not None:
-        return found
-    out = module_of(x).zeros(shape, x.dtype)
-    out[index] = x
-    return out
-
-
-# Zeros of a shape with `x` at an index: what a view's gradient is.
-place_p: Primitive = parametric(
-    _place,
-    x=lambda g, index: slice_p(g, index),
-    jvp="linear",
-    batch=lambda x, shape, index: place_p(x, (x.shape[0], *shape), (_ALL, *index)),
-    node_name="SliceBackwardBackward0",
-)
 
 
 def _explain_number(error: Exception, x: Any, axis: Any, index: Any) -> Exception | None:
@@ -161,9 +106,57 @@ def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
     return None
 
 
-for _op in (slice_p, _ending_in_number_p, _ending_in_none_p):
-    _op.op.explain = _explain_index
-select_p.op.explain = _explain_number
+# An index is a tuple of ints, slices, None and one `...` (with which a single element stays an array).
+slice_p: Primitive = parametric(
+    _getitem, x=_getitem_x, view="always", name="slice", jvp="linear", batch=_getitem_batch,
+    saved={"x_shape": "self_sym_sizes"}, split=_split_index, explain=_explain_index,
+)  # fmt: skip
+# The same, for an index whose last step is a number or None, so that nodes have torch's names.
+_ending_in_number_p: Primitive = parametric(
+    _getitem, x=_getitem_x, view="always", name="getitem", node_name="SelectBackward0", jvp="linear",
+    batch=_getitem_batch, split=_split_index, explain=_explain_index,
+)  # fmt: skip
+_ending_in_none_p: Primitive = parametric(
+    _getitem, x=_getitem_x, view="always", name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
+    batch=_getitem_batch, split=_split_index, explain=_explain_index,
+)  # fmt: skip
+
+
+def _select(x: Any, axis: Any, index: Any) -> Any:
+    return x[index, ...] if axis == 0 else x[(_ALL,) * axis + (index, ...)]
+
+
+select_p: Primitive = parametric(
+    _select,
+    x=lambda g, x_shape, axis, index: place_p(g, x_shape, (_ALL,) * axis + (index, ...)),
+    view="always",
+    jvp="linear",
+    batch=lambda x, axis, index: select_p(x, axis + 1, index),
+    saved={"x_shape": "self_sym_sizes", "axis": "dim"},
+    explain=_explain_number,
+)
+
+
+def _place(x: Any, shape: Any, index: Any) -> Any:
+    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
+        placed = gpu.copies.place(x, shape, index)
+        if placed is not None:
+            return placed
+    if type(x) is ndarray and x.size > _MANY and (found := copying.placed(x, shape, index)) is not None:
+        return found
+    out = module_of(x).zeros(shape, x.dtype)
+    out[index] = x
+    return out
+
+
+# Zeros of a shape with `x` at an index: what a view's gradient is.
+place_p: Primitive = parametric(
+    _place,
+    x=lambda g, index: slice_p(g, index),
+    jvp="linear",
+    batch=lambda x, shape, index: place_p(x, (x.shape[0], *shape), (_ALL, *index)),
+    node_name="SliceBackwardBackward0",
+)
 
 
 # --- Copies by tensors of indices -------------------------------------------------------------------

@@ -372,7 +372,7 @@ cummax_p: Primitive = parametric(
     _cummax,
     x=_running_x,
     outputs=True,
-    keeps_outputs=(1,),
+    saves_outputs=(1,),
     jvp=_running_tangent,
     batch=lambda x, axis: cummax_p(x, axis + 1),
 )
@@ -380,7 +380,7 @@ cummin_p: Primitive = parametric(
     _cummin,
     x=_running_x,
     outputs=True,
-    keeps_outputs=(1,),
+    saves_outputs=(1,),
     jvp=_running_tangent,
     batch=lambda x, axis: cummin_p(x, axis + 1),
 )

@@ -238,6 +238,18 @@ def _reshape_batch(x: Any, shape: Any) -> Any:
     return reshape_p(x, (x.shape[0], *shape))
 
 
+def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:
+    try:
+        _resolved(shape_from((shape,)), x.size)
+    except (RuntimeError, TypeError) as better:
+        return better
+    return None
+
+
+def _show_copy(node: Node) -> None:
+    node.edges = (shaping(node, "CloneBackward0", node.edges[0], None, 0.5),)
+
+
 reshape_p: Primitive = parametric(
     _reshape,
     x=lambda g, x_shape: g.reshape(x_shape),
@@ -246,6 +258,7 @@ reshape_p: Primitive = parametric(
     batch=_reshape_batch,
     node_name="ViewBackward0",
     saved={"x_shape": "self_sym_sizes"},
+    explain=_explain_reshape,
 )
 # What `reshape` records where it has to copy.
 unsafe_view_p: Primitive = parametric(
@@ -255,25 +268,8 @@ unsafe_view_p: Primitive = parametric(
     jvp="linear",
     batch=_reshape_batch,
     saved={"x_shape": "self_sym_sizes"},
+    split=_show_copy,
 )
-
-
-def _show_copy(node: Node) -> None:
-    node.edges = (shaping(node, "CloneBackward0", node.edges[0], None, 0.5),)
-
-
-unsafe_view_p.op.split = _show_copy
-
-
-def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:
-    try:
-        _resolved(shape_from((shape,)), x.size)
-    except (RuntimeError, TypeError) as better:
-        return better
-    return None
-
-
-reshape_p.op.explain = _explain_reshape
 
 
 def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -25,7 +25,6 @@ def _matrices(x: Any, rank: int) -> Any:
 
 def _product(title: str, second: str, swapped: bool) -> Special:
     """Return the op of a product that is shown between views, with what torch shows of its operands."""
-    op = Special(title, _run_swapped if swapped else run_shadow)
     rank = 3 if title == "BmmBackward0" else 2
     names = (second, "self") if swapped else ("self", second)
     turned = [swapped and name == "self" for name in names]
@@ -35,8 +34,7 @@ def _product(title: str, second: str, swapped: bool) -> Special:
         )
         for i, (name, t) in enumerate(zip(names, turned, strict=True))
     }
-    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"} | shown)
-    return op
+    return Special(title, _run_swapped if swapped else run_shadow, Unfolded, shown)
 
 
 def _operand(x: Any, rank: int, turned: bool) -> Any:
