@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from ..core import modes
-from ..core.engine import running
 from ..core.general import unobserved
 from ..core.nodes import wrap
 from ..core.observation import Observer
+from ..core.tasks import running
 from ..core.tensor import TensorBase, clock, owner_of, tick, written_ledger
 from ..errors import InPlaceError, place
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core import device, modes
-from ..core.engine import running
 from ..core.handles import RemovableHandle
 from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
+from ..core.tasks import running
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..devices.cpu import forks

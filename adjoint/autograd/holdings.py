@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..core import dtypes
-from ..core.engine import AccumulateGrad, reach
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import Freed, Packed, kept_arrays, shown
+from ..core.pruning import reach
 from ..core.tensor import TensorBase, owner_of
 from ..core.views import edge_of
 from ..errors import place

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from ..errors import describe
-from . import device
-from .tensor import TensorBase
+from ..errors import describe, place
+from . import device, modes
+from .anomaly import has_nan, recording
+from .nodes import Cotangents, Freed, freed_error, shown, trail_of
+from .tensor import TensorBase, depth_outside
 
 _KEPT = (RuntimeError, IndexError, NotImplementedError, MemoryError)
 
@@ -101,3 +104,49 @@ def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None
         f"\"{op.name}\" not implemented for '{kinds[0] if kinds else '?'}': the op does not take "
         f"{', '.join(kinds) or 'these operands'}; convert with .to(dtype)"
     )
+
+
+# --- In a backward pass ------------------------------------------------------------------------------
+
+
+def refuse_nan(node: Any, edges: Any, results: Any) -> None:
+    """Raise if a node's rules have returned a NaN."""
+    for i, r in enumerate(results):
+        if edges[i] is None or r is None or isinstance(r, Cotangents):
+            continue
+        value = r.array if isinstance(r, TensorBase) else r
+        if has_nan(value):
+            raise RuntimeError(f"Function '{node.op.title}' returned nan values in its {i}th output.")
+
+
+def explain_backward(error: Exception, node: Any, freed: Freed | None) -> None:
+    """Add to an exception which op's backward it came from and where that op was recorded."""
+    if node is None:
+        return
+    if type(node.saved) is Freed and node.saved is not freed and not isinstance(error, RuntimeError):
+        if modes.local.anomaly:
+            _warn_of_anomaly(node)
+        raise freed_error(node, node.saved) from None
+    where = place(node.code, node.lasti)
+    note = f"in the backward of {shown(node).op.title}" + (f", recorded at {where}" if where else "")
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+    if modes.local.anomaly:
+        _warn_of_anomaly(node)
+
+
+def _warn_of_anomaly(node: Any) -> None:
+    """Warn with the forward traceback of the op whose backward failed, and of those that led to it, as torch does."""
+    what, told = "Error detected in", "forward call that caused the error"
+    while node is not None:
+        text, trail, where = f"{what} {shown(node).op.title}. ", trail_of(node), place(node.code, node.lasti)
+        if trail is None:
+            text += (
+                "No forward pass information available. Enable detect anomaly during forward pass for more information."
+                f"{f' It was recorded at {where}.' if where else ''}"
+            )
+        else:
+            text += f"Traceback of {told}:\n{''.join(trail.format())}"
+        warnings.warn(text, stacklevel=depth_outside())
+        node = None if trail is None else recording.parent(node.stamp)
+        what, told = "Previous calculation was induced by", "forward call that induced the previous calculation"

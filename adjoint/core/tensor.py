@@ -171,12 +171,20 @@ getframe = sys._getframe
 ours = own_files  # a frame of any other file is the program's
 
 
-def caller(depth: int = 1) -> tuple[Any, int]:
-    """Return the code and instruction of the innermost frame outside adjoint, `depth` calls up or more."""
-    frame = sys._getframe(depth)
+def caller() -> tuple[Any, int]:
+    """Return the code and instruction of the innermost frame outside adjoint."""
+    frame = sys._getframe(1)
     while frame.f_code.co_filename in ours and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def depth_outside() -> int:
+    """Return the stacklevel of the program's frame, for a warning given by the caller."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_code.co_filename in ours and frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def ledger_of(storage: Storage) -> Ledger:

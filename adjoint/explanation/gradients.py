@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import engine
+from ..core import engine, pruning
 from ..core.nodes import Freed, Node, Output, kept_arrays, shown, wrap
 from ..core.tensor import owner_of
 from ..core.views import edge_of
@@ -46,8 +46,8 @@ def passages(loss: Any, x: Any, start: Any = None) -> tuple[list[Passage], Any]:
     root, wanted = edge_of(loss), edge_of(x)
     seen: list[Passage] = []
     handles = []
-    needed, _ = engine.needed_for([root], {wanted})
-    for node in engine.reach([root]):
+    needed, _ = pruning.needed_for([root], {wanted})
+    for node in pruning.reach([root]):
         if node in needed and type(node) is not Output and node is not wanted:
             handles.append(node.register_hook(_recording(node, needed, seen)))
     g = np.ones(loss.array.shape, loss.array.dtype) if start is None else start.array
@@ -70,14 +70,14 @@ def _recording(node: Any, needed: set[Any], seen: list[Passage]) -> Any:
 def reachable(loss: Any) -> list[Any]:
     """Return every node behind a loss, newest first."""
     root = edge_of(loss)
-    return [] if root is None else engine.reach([root])
+    return [] if root is None else pruning.reach([root])
 
 
 def leads_to(loss: Any, x: Any) -> bool:
     """Return whether a gradient of `loss` has a way to `x`."""
     root, wanted = edge_of(loss), edge_of(x)
     return (
-        root is not None and wanted is not None and (root is wanted or root in engine.needed_for([root], {wanted})[0])
+        root is not None and wanted is not None and (root is wanted or root in pruning.needed_for([root], {wanted})[0])
     )
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, modes, nodes
-from ..core.engine import AccumulateGrad
 from ..core.handles import RemovableHandle
 from ..core.inplace import is_bare, is_leaf_node
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import extra_of, wrap
 from ..core.payload import Payload, has_seen_history, history_below, is_argument, is_batch, is_captured, transforming
 from ..core.tensor import STALE, InferenceStorage, TensorBase, caller, clock, note_geometry, storage_of, tick

@@ -14,8 +14,8 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
-from ..core.engine import AccumulateGrad, end
 from ..core.inplace import overlaps_itself
+from ..core.leaves import AccumulateGrad, end
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload, payload_of, transforming

@@ -11,7 +11,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.engine import AccumulateGrad
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.observation import literal, opaque
 from ..core.payload import Payload, is_batch

@@ -15,8 +15,8 @@ from .. import printing
 from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes
-from ..core.engine import AccumulateGrad
 from ..core.inplace import check_changeable, refuse_inference_write
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import Node, Special, new_node
 from ..core.payload import Payload, is_batch
 from ..core.tensor import (

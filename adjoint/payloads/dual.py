@@ -353,7 +353,8 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
 
 
 def _transposed(op: Op, tangents: Any, primals: Any, params: Any, top: Payload | None, recorded: bool) -> Any:
-    from ..core.engine import backward, end
+    from ..core.engine import backward
+    from ..core.leaves import end
     from ..ops import create
 
     leaves = [_leaf(p, top, recorded) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
