@@ -16,9 +16,9 @@ import numpy as np
 
 from ..core import device as devices
 from ..core import dtypes, modes, primitive
-from ..core.inplace import is_leaf_node
 from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
+from ..core.writable import is_leaf_node
 from ..cuda.devices import is_available as has_gpu
 from ..devices.cpu import provider
 from ..ops.literals import depth_outside

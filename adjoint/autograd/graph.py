@@ -9,7 +9,8 @@ from typing import Any
 
 from ..core import device, modes
 from ..core.handles import RemovableHandle
-from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
+from ..core.nodes import Hidden, Node, shown, wrap
+from ..core.saved import check_hooks
 from ..core.tasks import running
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core import dtypes
 from ..core.leaves import AccumulateGrad
-from ..core.nodes import Freed, Packed, kept_arrays, shown
+from ..core.nodes import Freed, Packed, saved_arrays, shown
 from ..core.pruning import reach
 from ..core.tensor import TensorBase, owner_of
 from ..core.views import edge_of
@@ -91,7 +91,7 @@ def values_kept(node: Any) -> Iterator[tuple[str, Any]]:
         return
     names = (*node.op.inputs, "result")
     if type(held) is Packed or node.op.saves.indexes:
-        pairs = [(names[min(i, len(names) - 1)], v) for i, v in kept_arrays(node, held)]
+        pairs = [(names[min(i, len(names) - 1)], v) for i, v in saved_arrays(node, held)]
     else:  # a custom function, which saves what it likes
         pairs = [("saved", v) for v in held]
     once: set[int] = set()

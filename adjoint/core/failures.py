@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import describe, place
+from ..errors import FreedGraphError, InPlaceError, describe, place
 from . import device, modes
 from .anomaly import has_nan, recording
-from .nodes import Cotangents, Freed, freed_error, shown, trail_of
-from .tensor import TensorBase, depth_outside
+from .nodes import Cotangents, Freed, Node, shown, trail_of
+from .tensor import Ledger, TensorBase, depth_outside
 
 _KEPT = (RuntimeError, IndexError, NotImplementedError, MemoryError)
 
@@ -107,6 +107,41 @@ def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None
 
 
 # --- In a backward pass ------------------------------------------------------------------------------
+
+
+def freed_error(node: Node, freed: Freed) -> FreedGraphError:
+    """Return the error for a second pass over a freed node."""
+    message = (
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already been freed). Saved intermediate values of the graph are freed when you call "
+        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+        "graph a second time or if you need to access saved tensors after calling backward."
+    )
+    first = place(freed.code, freed.lasti)
+    recorded = place(node.code, node.lasti)
+    detail = f" The node is {node.op.title}"
+    if recorded:
+        detail += f", recorded at {recorded}"
+    if first:
+        detail += f"; its kept values were freed by the backward pass started at {first}"
+    return FreedGraphError(
+        message + detail + ". If a value is carried from one step to the next, detach() it in between."
+    )
+
+
+def overwritten(node: Node, position: int, ledger: Ledger) -> InPlaceError:
+    """Return the error for a saved value that was written after it was saved."""
+    names = (*node.op.inputs, "result")
+    which = names[position] if position < len(names) else "value"
+    kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
+    return InPlaceError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{node.op.title} kept its {'result' if which == 'out' else f'input {which!r}'}"
+        f"{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} overwrote it"
+        f"{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Write to a copy "
+        "(x.clone()) or use the out-of-place op. Hint: adjoint.autograd.set_detect_anomaly(True) shows "
+        "the whole forward traceback."
+    )
 
 
 def refuse_nan(node: Any, edges: Any, results: Any) -> None:

@@ -17,21 +17,12 @@ from ..scalar.symbol import Symbol
 from . import device, modes, primitive
 from .anomaly import Trail, has_nan
 from .dtypes import default, dtype, floating, of_number
-from .nodes import (
-    MultipleNode,
-    Node,
-    attach_outputs,
-    differentiable,
-    extra_of,
-    pack,
-    refuse_inference,
-    registry,
-    wrap,
-)
+from .nodes import MultipleNode, Node, attach_outputs, differentiable, extra_of, registry, wrap
 from .overrides import has_handler, overridden, plain
 from .payload import Payload, grad_at, inside, payload_of, top_payload
 from .primitive import Op
 from .promotion import holds_numpy, promote_all, promote_some, python_scalars
+from .saved import pack, refuse_inference
 from .tensor import STALE, InferenceStorage, TensorBase, View, caller
 from .views import edge_of, note_view, shares, unrecorded_view
 

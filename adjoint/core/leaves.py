@@ -76,10 +76,6 @@ class AccumulateGrad(Node):
             self.ref = weakref.ref(leaf)
         return leaf
 
-    def lifted(self) -> Any:
-        """Return None: a leaf keeps nothing."""
-        return None
-
 
 def end(edges: Iterable[Any]) -> None:
     """Note of leaves among nodes that their transform is over."""

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._typing import Tensor
-from ..errors import FreedGraphError, InPlaceError, place
+from ..errors import InPlaceError
 from . import device, modes
 from .anomaly import Trail, recording
 from .declaration import Display, Saves, Traits
 from .dtypes import of
 from .handles import RemovableHandle
 from .observation import literal
-from .payload import is_captured
-from .shown import TRIMMED, is_one_of_many, views_of
+from .shown import TRIMMED
 from .size import Size
-from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
+from .tensor import Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
 _f32, _f64 = np.dtype(np.float32), np.dtype(np.float64)
-_T = TypeVar("_T")
 getframe = sys._getframe
 
 # Late bindings, set once by the rooms below: core makes Tensors without importing their class.
@@ -56,6 +53,9 @@ class Form(NamedTuple):
         """Return the form of a tensor."""
         return cls(Size(x.array.shape), of(x.array.dtype), device.of(x.array), type(x) is not tensor_type)
 
+
+# By node, what shows the output of a function of several ops here as that of one node, as torch has it (folding.py).
+folds: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 # Forms by node, of outputs whose `grad_fn` a program has looked at: no other node needs to remember them.
 _forms: weakref.WeakKeyDictionary[Any, Form] = weakref.WeakKeyDictionary()
@@ -156,7 +156,7 @@ class Packed:
     def mapped(self, function: Callable[[Any, int], Any]) -> Any:
         """Return what the node saved, each value exchanged for what ``function(value, position)`` returns."""
         return tuple([
-            None if kept is None else _map_kept(kept, indexes, function)
+            None if kept is None else _map_saved(kept, indexes, function)
             for kept, indexes in zip(self.saved, self.keeps, strict=True)
         ])  # fmt: skip
 
@@ -165,6 +165,12 @@ class Packed:
 
     def __getitem__(self, index: int) -> Any:
         return self.load()[index]
+
+
+def _map_saved(kept: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:
+    if len(indexes) == 1:
+        return function(kept, indexes[0])
+    return tuple(function(v, i) for v, i in zip(kept, indexes, strict=True))
 
 
 class Own:
@@ -233,11 +239,11 @@ class Node:
             if type(kept) is ndarray and indexes[0] < known:  # as nearly always
                 tensors.append(wrap(kept, owners[indexes[0]]))
             elif kept is None or len(indexes) == 1:
-                tensors.append(None if kept is None else _lift_one(self, kept, indexes[0]))
+                tensors.append(None if kept is None else lift_one(self, kept, indexes[0]))
             else:
                 tensors.append(
                     tuple([
-                        wrap(v, owners[i]) if type(v) is ndarray and i < known else _lift_one(self, v, i)
+                        wrap(v, owners[i]) if type(v) is ndarray and i < known else lift_one(self, v, i)
                         for v, i in zip(kept, indexes)
                     ])
                 )  # fmt: skip
@@ -245,7 +251,7 @@ class Node:
 
     def verify(self) -> None:
         """Raise if a kept value was written after it was kept."""
-        verify_kept(self, self.saved)
+        verify_saved(self, self.saved)
 
     # --- What users may ask of a node ---
 
@@ -367,19 +373,19 @@ class Node:
         return f"<{self.op.title} object at {id(self):#x}>"
 
 
-def _as_recorded(node: Node) -> Node:
+def as_recorded(node: Node) -> Node:
     """Return the node that an unfolded one was."""
     extra = getattr(node, "extra", None)  # one that is being recorded has none yet
     return node if extra is None or extra.shadow is None else extra.shadow
 
 
-def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
+def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     """Return (position, array) of every kept input and output: inputs by position, the output as last."""
     if saved is None or type(saved) is Freed:
         return []
     if type(saved) is Packed:
         return list(saved.watched.items())
-    node = _as_recorded(node)
+    node = as_recorded(node)
     arity = len(node.edges)
     found = []
     for kept, indexes in zip(saved, node.op.saves.indexes, strict=True):
@@ -391,15 +397,17 @@ def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     return found
 
 
-def verify_kept(node: Node, saved: Any, only: int = -1) -> None:
+def verify_saved(node: Node, saved: Any, only: int = -1) -> None:
     """Raise if one of the node's kept values, or the one asked for, was written after the node was recorded."""
-    node = _as_recorded(node)
-    for position, value in kept_arrays(node, saved):
+    node = as_recorded(node)
+    for position, value in saved_arrays(node, saved):
         if only not in (-1, position):
             continue
         ledger = written_ledger(value)
         if ledger is not None and ledger.time > node.stamp:
-            raise InPlaceError(_overwritten(node, position, ledger))
+            from .failures import overwritten
+
+            raise overwritten(node, position, ledger)
         edge = node.edges[position] if position < len(node.edges) else None
         if edge is not None and edge.extra is not None and edge.extra.detached:
             raise InPlaceError(
@@ -414,45 +422,13 @@ def unpacked(node: Node) -> Any:
     if type(saved) is Packed:
         return saved.load()
     if type(saved) is Freed:
+        from .failures import freed_error
+
         raise freed_error(node, saved)
     return saved
 
 
-def freed_error(node: Node, freed: Freed) -> FreedGraphError:
-    """Return the error for a second pass over a freed node."""
-    message = (
-        "Trying to backward through the graph a second time (or directly access saved tensors after they "
-        "have already been freed). Saved intermediate values of the graph are freed when you call "
-        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-        "graph a second time or if you need to access saved tensors after calling backward."
-    )
-    first = place(freed.code, freed.lasti)
-    recorded = place(node.code, node.lasti)
-    detail = f" The node is {node.op.title}"
-    if recorded:
-        detail += f", recorded at {recorded}"
-    if first:
-        detail += f"; its kept values were freed by the backward pass started at {first}"
-    return FreedGraphError(
-        message + detail + ". If a value is carried from one step to the next, detach() it in between."
-    )
-
-
-def _overwritten(node: Node, position: int, ledger: Ledger) -> str:
-    names = (*node.op.inputs, "result")
-    which = names[position] if position < len(names) else "value"
-    kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
-    return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{node.op.title} kept its {'result' if which == 'out' else f'input {which!r}'}"
-        f"{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} overwrote it"
-        f"{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Write to a copy "
-        "(x.clone()) or use the out-of-place op. Hint: adjoint.autograd.set_detect_anomaly(True) shows "
-        "the whole forward traceback."
-    )
-
-
-def _lift_one(node: Node, value: Any, index: int) -> Any:
+def lift_one(node: Node, value: Any, index: int) -> Any:
     """Return a kept value as the tensor it was: an input on its edge, the output on the node itself."""
     edges = node.edges
     if type(value) is ndarray and node.targets is None and index < len(edges):  # as nearly always
@@ -498,125 +474,6 @@ def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Tensor
 def settle(value: Any) -> Any:
     """Return a kernel's result as an array: NumPy gives scalars for 0-d results."""
     return asarray(value) if isinstance(value, _SCALARS) else device.adopt(value)
-
-
-def saved_properties(op: Any, titles: Mapping[str, str]) -> dict[str, Any]:
-    """Return the attributes `_saved_NAME` of an op's nodes, one for each value that its rules may save."""
-    names, found = op.saves.names(op.inputs, op.params), {}
-    for index in sorted({i for indexes in op.saves.indexes for i in indexes}):
-        title = titles.get(names[index], names[index])
-        if is_one_of_many(names[index]):
-            continue
-        found[f"_saved_{title}"] = property(functools.partial(_saved_value, index=index))
-        if index <= len(op.inputs):
-            found[f"_raw_saved_{title}"] = property(functools.partial(_raw_saved, index=index))
-    for title, view in views_of(op).items():
-        found.pop(f"_saved_{title}", None)
-        if view is not None:
-            found[f"_saved_{title}"] = property(functools.partial(_viewed, view=view))
-    return found
-
-
-def _viewed(node: Any, view: Any) -> Any:
-    """Return something that a node shows of what it keeps, or of the form of its output."""
-    op, form = node.op, form_of(node)
-    names = op.saves.names(op.inputs, op.params)
-    value = view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
-    if type(value) is tuple:
-        return tuple(wrap(v) if type(v) is ndarray else v for v in value)
-    return wrap(value) if type(value) is ndarray else value
-
-
-def _saved_value(node: Node, index: int) -> Any:
-    verify_kept(node, node.saved, index)
-    saved = unpacked(node)
-    for kept, indexes in zip(saved, node.op.saves.indexes, strict=True):
-        if kept is not None and index in indexes:
-            value = kept if len(indexes) == 1 else kept[indexes.index(index)]
-            leaf = getattr(node.edges[index], "variable", None) if index < len(node.edges) else None
-            return leaf if leaf is not None and leaf.array is value else _lift_one(node, value, index)
-    return None
-
-
-def kept_parameter(node: Node, name: str) -> Any:
-    """Return a parameter that a node keeps; None if it does not, or not any more."""
-    names = node.op.saves.names(node.op.inputs, node.op.params)
-    for kept, indexes in zip(node.saved, node.op.saves.indexes, strict=True) if type(node.saved) is tuple else ():
-        if names.index(name) in indexes:
-            return kept if len(indexes) == 1 else kept[indexes.index(names.index(name))]
-    return None
-
-
-def check_hooks(pack_hook: Any, unpack_hook: Any, where: str = "register_hooks") -> None:
-    """Raise unless both hooks can be called."""
-    if not callable(pack_hook) or not callable(unpack_hook):
-        raise TypeError(f"{where}(): incompatible function arguments. Both hooks must be callable")
-
-
-def freed_hooks_error() -> RuntimeError:
-    """Return the error for hooks that come after their tensor was freed."""
-    return RuntimeError(
-        "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
-        "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
-        "the graph a second time or if you need to access saved variables after calling backward."
-    )
-
-
-def saved_input(node: Node, index: int) -> Any:
-    """Return an input that a node keeps, as the tensor it was; None if it does not keep it."""
-    recorded = _as_recorded(node)
-    if recorded is node:
-        return _saved_value(node, index)
-    recorded.saved = node.saved
-    try:
-        return _saved_value(recorded, index)
-    finally:
-        recorded.saved = None
-
-
-class SavedTensor:
-    """One kept value of a node, on which pack and unpack hooks can be registered."""
-
-    __slots__ = ("index", "node")
-
-    def __init__(self, node: Node | None = None, index: int = 0) -> None:
-        if node is None:
-            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden: nodes have them")
-        self.node, self.index = node, index
-
-    @property
-    def data(self) -> Any:
-        """What is stored: what a pack hook has made of the value, or the value itself."""
-        saved = self.node.saved
-        if type(saved) is Packed and self.index in saved.entries:
-            return saved.entries[self.index][0]
-        return _saved_value(self.node, self.index)
-
-    @property
-    def unpack_hook(self) -> Callable[[Any], Any] | None:
-        """The hook that restores the value, if it has one."""
-        saved = self.node.saved
-        return saved.entries[self.index][1] if type(saved) is Packed and self.index in saved.entries else None
-
-    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
-        """Store what `pack_hook` makes of the value, and let `unpack_hook` restore it."""
-        check_hooks(pack_hook, unpack_hook)
-        if type(self.node.saved) is Freed:
-            raise freed_hooks_error()
-        if type(self.node.saved) is Packed and self.index in self.node.saved.entries:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
-                "hooks is allowed at a time."
-            )
-        if _saved_value(self.node, self.index) is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        pack(self.node, pack_hook, unpack_hook, (), self.index)
-
-
-def _raw_saved(node: Node, index: int) -> SavedTensor:
-    if type(node.saved) is not Freed:
-        unpacked(node)
-    return SavedTensor(node, index)
 
 
 class Special:
@@ -669,10 +526,6 @@ class Output(Node):
 
     index: int
 
-    def lifted(self) -> Any:
-        """Return None: it keeps nothing."""
-        return None
-
 
 def _run_output(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     return (Cotangents({node.index: g}),)
@@ -697,10 +550,6 @@ class Hidden(Node):
     def __lt__(self, other: object) -> bool:
         return False  # all have one stamp, and the engine's heap compares nodes then
 
-    def lifted(self) -> Any:
-        """Return None: it keeps nothing."""
-        return None
-
 
 class Reshaped(Node):
     """Goes before the history of a tensor that got another shape unrecorded: what arrives must still fit that."""
@@ -708,10 +557,6 @@ class Reshaped(Node):
     __slots__ = ("shape",)
 
     shape: tuple[int, ...]
-
-    def lifted(self) -> Any:
-        """Return None: it keeps nothing."""
-        return None
 
 
 def _run_reshaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
@@ -810,337 +655,6 @@ def output_node(parent: Node, index: int) -> Output:
     return node
 
 
-# --- Several nodes as one, one as several ----------------------------------------------------------------
-
-
-def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Any:
-    """Return a node that stands between `node`, which is being unfolded, and what that leads to.
-
-    Its stamp lies between theirs: a half, which no other node has.
-    """
-    inner: Any = new_node(op, edges, None, node)
-    inner.stamp = node.stamp - 0.5
-    return inner
-
-
-class Unfolded(Node):
-    """A node whose edges are shown as torch has them; `extra.shadow` is the node it was, whose rules it runs."""
-
-    __slots__ = ()
-
-    def lifted(self) -> Any:
-        """Return the kept values as tensors, as the node that it was does: its kept output stays its own."""
-        shadow: Any = extra_of(self).shadow
-        own = self.op, self.edges, self.targets
-        self.op, self.edges, self.targets = shadow.op, shadow.edges, shadow.targets
-        try:
-            return super().lifted()
-        finally:
-            self.op, self.edges, self.targets = own
-
-
-def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    return (g.reshape(node.targets) if node.targets is not None and tuple(g.shape) != node.targets else g,)
-
-
-@functools.cache
-def _shaping_op(title: str) -> Special:
-    return Special(title, _run_shaped, shown={"_saved_self_sym_sizes": property(lambda node: node.targets)})
-
-
-def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...] | None, after: float) -> Any:
-    """Return a part of an unfolded node that gives the gradient that it is given another shape, if not None."""
-    made = part(node, _shaping_op(title), (edge,))
-    made.targets, made.stamp = shape, node.stamp - after
-    return made
-
-
-def split(node: Node, title: str, op: Special, shape: tuple[int, ...] | None, edges: tuple[Any, ...]) -> None:
-    """Let a node be one that shapes, before one of `op`: what torch has for products of more than two dimensions.
-
-    `shape` is that of the gradient there, if it changes, `edges` are those that it leads to.
-    """
-    inner = new_node(op, edges, node.saved, node, op.node)
-    inner.stamp = node.stamp - 0.125
-    shadow = part(node, node.op, node.edges)
-    shadow.stamp, shadow.targets = node.stamp, node.targets
-    extra_of(inner).shadow = shadow
-    node.op, node.edges, node.saved, node.targets = _shaping_op(title), (inner,), None, shape
-    node.__class__ = node.op.node
-
-
-def run_shadow(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    """Run a node that was split as it was recorded."""
-    shadow = node.extra.shadow
-    return tuple(shadow.op.run(shadow, g, edges, saved))
-
-
-def framed(first: str, title: str, last: str) -> Callable[[Node], None]:
-    """Return how a node of one input is shown as one of another name, between two that only change shapes."""
-    op = Special(title, run_shadow, Unfolded)
-
-    def show(node: Node) -> None:
-        split(node, first, op, None, (shaping(node, last, node.edges[0], None, 0.25),))
-
-    return show
-
-
-def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
-    """Let a node be one of `op` from now on, with other edges; how it was stays in its shadow."""
-    shadow = part(node, node.op, node.edges)
-    shadow.stamp, shadow.targets = node.stamp, node.targets
-    extra_of(node).shadow = shadow
-    node.op, node.edges, node.__class__ = op, edges, op.node
-
-
-# How the outputs of functions of several ops here are shown, which have one node in torch: its name, its edges.
-_folds: weakref.WeakKeyDictionary[Node, tuple[str, tuple[Any, ...], dict[str, Any]]] = weakref.WeakKeyDictionary()
-
-
-def fold(out: _T, title: str, *inputs: Any, **saved: Any) -> _T:
-    """Let a tensor that several ops have made of `inputs` be seen as the output of one node, as torch has it.
-
-    Nothing is done about it until a program looks. `saved` is what the node shows: numbers, and inputs by position,
-    each as a tuple of one.
-    """
-    node = out.node  # type: ignore[attr-defined]
-    if type(node) is Node:
-        edges = tuple([x.node if isinstance(x, TensorBase) else None for x in inputs])
-        if node not in edges and (node.op.title != title or edges != tuple(node.seen(node.edges))):
-            _folds[node] = title, edges, saved
-    return out
-
-
-class _Folded(Unfolded):
-    """Several nodes as one; its shadow is the last of them, which leads to the others."""
-
-    __slots__ = ()
-
-    def verify(self) -> None:
-        """Raise if a kept value of one of the nodes was written after it was kept."""
-        super().verify()
-        for inner in _between(self):
-            inner.verify()
-
-
-def _between(node: Node) -> list[Any]:
-    """Return the nodes between a folded one and what it leads to, newest first."""
-    shadow: Any = extra_of(node).shadow
-    return _inside(shadow.edges, node.edges)
-
-
-def _inside(edges: Sequence[Any], ahead: Sequence[Any]) -> list[Any]:
-    """Return the nodes that `edges` lead to before they come to those `ahead`, newest first."""
-    ends, found = set(ahead), set()
-    waiting = [e for e in edges if e is not None]
-    while waiting:
-        inner = waiting.pop()
-        if inner not in ends and inner not in found:
-            found.add(inner)
-            waiting += [e for e in inner.edges if e is not None]
-    return sorted(found, key=lambda inner: -inner.stamp)
-
-
-def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    """Run the nodes that are shown as one."""
-    if type(saved) is Freed:
-        raise freed_error(node, saved)
-    shadow, inside = node.extra.shadow, _between(node)
-    ends = {e for e in edges if e is not None}
-    leading = set(ends)
-    for inner in reversed(inside):
-        if any(e in leading for e in inner.edges):
-            leading.add(inner)
-    sums: dict[Any, Any] = {}
-    lift = isinstance(g, TensorBase)
-    for inner in (shadow, *inside):
-        g = g if inner is shadow else sums.pop(inner, None)
-        if g is None:
-            continue
-        kept = saved if inner is shadow else inner.lifted() if lift else unpacked(inner)
-        targets = tuple([e if e in leading else None for e in inner.edges])
-        for e, r in zip(targets, inner.op.run(inner, g, targets, kept), strict=True):
-            if e is not None and r is not None:
-                sums[e] = sums[e] + r if e in sums else r
-    if passes and not any(task.keep for task in passes):
-        _free(node, inside)
-    return tuple([sums.pop(e, None) for e in edges])
-
-
-def _free(node: Any, inside: list[Any]) -> None:
-    """Free a folded node. Those inside are left to whoever else leads to them: derivatives may."""
-    shadow = node.extra.shadow
-    if any(inner.saved is not None and inner.op.frees for inner in inside) or node.saved is not None:
-        node.saved, shadow.edges = Freed(node.code, node.lasti), ()
-
-
-@functools.cache
-def _folded_op(title: str) -> Special:
-    return Special(title, _run_folded, _Folded)
-
-
-@functools.cache
-def _renamed_op(op: Any, title: str) -> Any:
-    """Return an op as it is in a form that torch has a node of its own for."""
-    return op.renamed(title, op.node)
-
-
-def _show_folded(node: Node) -> bool:
-    """Let the last of several nodes be seen as all of them, with what torch shows of what it saves.
-
-    Return whether it could: each way from the node must come to one of the inputs that were told of.
-    """
-    title, edges, saved = _folds[node]
-    if not all(inner.edges for inner in _inside(node.edges, edges)):
-        return False
-    renamed = edges == tuple(node.seen(node.edges))
-    op: Any = _renamed_op(node.op, title) if renamed else _folded_op(title)
-    for name in saved:
-        if f"_saved_{name}" not in op.node.__dict__:
-            setattr(op.node, f"_saved_{name}", property(functools.partial(_saved_inside, name=name)))
-    if renamed:
-        node.op, node.__class__ = op, op.node
-    else:
-        reveal(node, op, edges)
-    return True
-
-
-def _saved_inside(node: Any, name: str) -> Any:
-    """Return a number that a folded node shows, or an input that one of the nodes inside has saved."""
-    value = _folds[node][2].get(name)
-    if type(value) is not tuple:
-        return value
-    if type(node.saved) is Freed:
-        raise freed_error(node, node.saved)
-    edge = node.edges[value[0]]
-    if edge is None or hasattr(edge, "variable"):
-        return None if edge is None else edge.variable
-    shadow = node.extra.shadow
-    shadow.saved = node.saved
-    try:
-        found = [_saved_value(n, i) for n in (shadow, *_between(node)) for i, e in enumerate(n.edges) if e is edge]
-    finally:
-        shadow.saved = None
-    return next((v for v in found if v is not None), None)
-
-
-class JointNode(MultipleNode):
-    """A node of several outputs that each has a rule of its own: `saved` has a node for each."""
-
-    __slots__ = ()
-
-    def lifted(self) -> Any:
-        """Return the nodes, each with its kept values as tensors."""
-        if type(self.saved) is Freed:
-            raise freed_error(self, self.saved)
-        return tuple((node, node.lifted()) for node in self.saved)
-
-    def verify(self) -> None:
-        """Raise if a kept value was written after it was kept."""
-        for node in () if type(self.saved) is Freed else self.saved:
-            node.verify()
-
-
-def _run_joint_node(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    total: Any = None
-    for part_of, value in zip(saved, node.gradients(g), strict=True):
-        if value is not None:
-            one, kept = part_of if type(part_of) is tuple else (part_of, part_of.saved)
-            (r,) = one.op.run(one, value, edges, kept)
-            total = r if total is None or r is None else total + r
-    return (total,)
-
-
-@functools.cache
-def _joint_op(title: str) -> Special:
-    return Special(title, _run_joint_node, JointNode)
-
-
-def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return results of ops of the same input as the outputs of one node, as torch has them."""
-    found = [out.node for out in outs]
-    if all(type(n) is Node and n.edges == found[0].edges for n in found):
-        op = _joint_op(title)
-        node = new_node(op, found[0].edges, tuple(found), found[-1], op.node)
-        node.stamp = found[-1].stamp
-        node.metas = tuple([(out.array.shape, out.array.dtype) for out in outs])
-        attach_outputs(node, outs)
-    return outs
-
-
-def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
-    """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
-    made = [i for i, x in enumerate(inputs) if type(getattr(x, "memory", None)) is InferenceStorage]
-    only_for = node.op.saves.only_for
-    for position, _ in kept_arrays(node, node.saved) if made else ():
-        if position in made and (position not in only_for or node.edges[only_for[position]] is not None):
-            if not is_captured(inputs[position]):
-                raise RuntimeError(
-                    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-                    "mode in computation tracked by autograd. To work around this, you can make a clone to get normal "
-                    "tensor and use it in autograd, or use `adjoint.no_grad()` instead of `adjoint.inference_mode()`."
-                )
-
-
-def pack(
-    node: Node, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any], owned: Sequence[Any], only: int = -1
-) -> None:
-    """Pass what the node saves of tensors through `pack_hook` now and `unpack_hook` when it is needed.
-
-    `owned` are the inputs that are tensors, None for others; `only` is the position of one value to pack.
-    """
-    arity = len(node.edges)
-    made = node.saved if type(node.saved) is Packed else Packed(node.saved, node.op.saves.indexes)
-
-    def store(value: Any, index: int) -> Any:
-        if index in made.entries or index > arity or not hasattr(value, "dtype") or only not in (-1, index):
-            return value
-        tensor = owned[index] if index < arity and owned else None
-        if index < arity and owned and tensor is None:
-            return value
-        if tensor is None or tensor.array is not value:
-            tensor = _lift_one(node, value, index)
-        result = packed_by(pack_hook, tensor)
-        if isinstance(result, TensorBase) and result.array is value:
-            made.watched[index] = value
-        if result is tensor and index == arity:
-            result = Own(tensor, node)
-        made.entries[index] = result, unpack_hook
-        return index
-
-    made.saved = made.mapped(store)
-    node.saved = made
-
-
-def _map_kept(kept: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:
-    if len(indexes) == 1:
-        return function(kept, indexes[0])
-    return tuple(function(v, i) for v, i in zip(kept, indexes, strict=True))
-
-
-def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
-    """Return what a pack hook makes of a tensor, which it must not write to."""
-    ledger = None if tensor.memory is None else tensor.memory.ledger
-    before = 0 if ledger is None else ledger.version
-    local = modes.local
-    hooks, grad = local.pack_hooks, local.grad
-    local.pack_hooks, modes.off[local.key], local.grad = (), None, False
-    try:
-        result = pack_hook(tensor)
-    finally:  # by stores: see modes.py
-        local.pack_hooks, modes.off[local.key], local.grad = hooks, None, grad
-        if grad:
-            del modes.off[local.key]
-    ledger = None if tensor.memory is None else tensor.memory.ledger
-    if ledger is not None and ledger.version != before:
-        raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
-            "cannot be modified by in-place operations as this can lead to unexpected side-effects; write to a copy "
-            "(tensor.clone())."
-        )
-    return result
-
-
 def trail_of(node: Node) -> Trail | None:
     """Return where the program recorded a node, if anomaly detection was on then."""
     if node.extra is not None and node.extra.traceback is not None:
@@ -1167,7 +681,7 @@ def shown(node: Any) -> Any:
     while type(node) is Output or type(node) is Reshaped:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
-        if node in _folds and not passes and _show_folded(node):
+        if node in folds and not passes and folds[node](node):
             return node
         node.__class__ = node.op.node
         if node.op.display.split is not None and not passes:

@@ -19,7 +19,8 @@ from ..devices.cpu.attached import override
 from ..devices.cpu.provider import gpus
 from ..devices.overrides import Overrides
 from .declaration import Display, Saves, Traits
-from .nodes import Cotangents, MultipleNode, Node, differentiable, new_node, node_class, registry, saved_properties
+from .nodes import Cotangents, MultipleNode, Node, differentiable, new_node, node_class, registry
+from .saved import saved_properties
 from .tensor import TensorBase
 
 ndarray = np.ndarray

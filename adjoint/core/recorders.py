@@ -32,12 +32,13 @@ from . import modes, primitive
 from .device import held
 from .general import as_floating, general, quietly, recovered, rescued, run_raw, target_of
 from .modes import local, off
-from .nodes import MultipleNode, Node, attach_outputs, differentiable, refuse_inference, settle
+from .nodes import MultipleNode, Node, attach_outputs, differentiable, settle
 from .overrides import answered, plain
 from .primitive import Op, by_ufunc, parameters_of
 from .primitive import Primitive as Primitive
 from .promotion import holds_numpy, promote_beside, promote_some, python_scalars
 from .promotion import promote as promote_pair
+from .saved import refuse_inference
 from .tensor import STALE, TensorBase, View, ours, tick
 from .views import note_view, refresh, shares, unrecorded_view
 

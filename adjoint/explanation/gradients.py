@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import engine, pruning
-from ..core.nodes import Freed, Node, Output, kept_arrays, shown, wrap
+from ..core.nodes import Freed, Node, Output, saved_arrays, shown, wrap
 from ..core.tensor import owner_of
 from ..core.views import edge_of
 from ..errors import place
@@ -91,7 +91,7 @@ def users_without_history(loss: Any, x: Any) -> list[Node]:
     owner = owner_of(x.array)
     found = []
     for node in reachable(loss):
-        for position, value in kept_arrays(node, node.saved):
+        for position, value in saved_arrays(node, node.saved):
             if position < len(node.edges) and node.edges[position] is None and owner_of(value) is owner:
                 found.append(node)
     return found[::-1]
@@ -100,7 +100,7 @@ def users_without_history(loss: Any, x: Any) -> list[Node]:
 def first_nan(loss: Any) -> Any:
     """Return the oldest node that kept a NaN, and whether it made it: its own inputs have none."""
     for node in reversed(reachable(loss)):
-        kept = kept_arrays(node, node.saved)
+        kept = saved_arrays(node, node.saved)
         bad = [position for position, value in kept if _is_nan(value)]
         if bad:
             maker = node

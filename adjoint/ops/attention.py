@@ -14,7 +14,8 @@ from ..core import modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
-from ..core.nodes import fold, wrap
+from ..core.folding import fold
+from ..core.nodes import wrap
 from ..core.observation import observer, opaque
 from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary

@@ -14,11 +14,13 @@ from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented
-from ..core.nodes import Node, Special, Unfolded, fold, kept_arrays, part, reveal, saved_input, shaping, split
+from ..core.folding import Unfolded, fold, part, reveal, shaping, split
+from ..core.nodes import Node, Special, saved_arrays
 from ..core.overrides import answered
 from ..core.payload import broadcasting, is_batch
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
+from ..core.saved import saved_input
 from ..core.tensor import TensorBase
 from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
 from .create import into
@@ -633,7 +635,7 @@ def _kept(node: Any, position: int) -> Any:
     """Return an operand that a node keeps as it is; None if it does not."""
     if type(node.saved) is not tuple or node.targets is not None:
         return None
-    return dict(kept_arrays(node, node.saved)).get(position)
+    return dict(saved_arrays(node, node.saved)).get(position)
 
 
 def _run_flat(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:

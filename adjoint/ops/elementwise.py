@@ -19,8 +19,8 @@ from .._typing import Number, Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
+from ..core.folding import fold
 from ..core.inplace import inplace
-from ..core.nodes import fold
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type

@@ -13,7 +13,8 @@ from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.nodes import Freed, Node, Packed, fold, part
+from ..core.folding import fold, part
+from ..core.nodes import Freed, Node, Packed
 from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
 from ..devices.cpu import provider

@@ -11,7 +11,7 @@ from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.nodes import joined
+from ..core.folding import joined
 from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric

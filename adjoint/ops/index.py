@@ -19,12 +19,15 @@ from ..core import modes, primitive
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
-from ..core.inplace import check_writable, overlaps_itself, write
-from ..core.nodes import kept_parameter, registry, shaping, wrap
+from ..core.folding import shaping
+from ..core.inplace import write
+from ..core.nodes import registry, wrap
 from ..core.observation import is_captured, literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
+from ..core.saved import saved_parameter
 from ..core.tensor import TensorBase, note_write
+from ..core.writable import check_writable, overlaps_itself
 from ..devices.cpu import copying, provider
 from ..devices.cpu.gathering import added_rows
 from . import create
@@ -63,7 +66,7 @@ _STEPS = {int: "SelectBackward0", slice: "SliceBackward0", type(None): "Unsqueez
 
 def _split_index(node: Any) -> None:
     """Show a step for each dimension that an index says something about, as torch takes them one after the other."""
-    index = kept_parameter(node, "index")
+    index = saved_parameter(node, "index")
     titles = [_STEPS.get(type(i), "") for i in index if i is not Ellipsis and i != _ALL] if type(index) is tuple else ()
     if len(titles) > 1 and all(titles):
         edge = node.edges[0]

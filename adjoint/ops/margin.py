@@ -8,7 +8,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core.dtypes import of
-from ..core.nodes import fold
+from ..core.folding import fold
 from .activation import log_sigmoid_p, relu_p
 from .arguments import constant_beside
 from .gather import gather_p

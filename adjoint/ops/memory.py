@@ -15,7 +15,6 @@ from .. import printing
 from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes
-from ..core.inplace import check_changeable, refuse_inference_write
 from ..core.leaves import AccumulateGrad
 from ..core.nodes import Node, Special, new_node
 from ..core.payload import Payload, is_batch
@@ -33,6 +32,7 @@ from ..core.tensor import (
     storage_of,
 )
 from ..core.views import edge_of, expect_shape
+from ..core.writable import check_changeable, refuse_inference_write
 from .arguments import shape_from
 from .literals import depth_outside
 from .shape import reshape

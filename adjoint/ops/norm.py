@@ -17,7 +17,8 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import finfo, of
 from ..core.failures import not_implemented
-from ..core.nodes import Node, Special, Unfolded, fold, reveal, wrap
+from ..core.folding import Unfolded, fold, reveal
+from ..core.nodes import Node, Special, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import Primitive, nary

@@ -18,7 +18,8 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.nodes import fold, framed, wrap
+from ..core.folding import fold, framed
+from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
 from ..devices.cpu.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest

@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
-from ..core.nodes import fold, joined
+from ..core.folding import fold, joined
 from ..core.recorders import Primitive, parametric
 from ..devices.cpu import few, provider, reductions
 from ..devices.cpu import softmax as kernels

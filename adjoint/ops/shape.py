@@ -18,12 +18,13 @@ from ..core import dtypes, layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
-from ..core.inplace import check_changeable, is_leaf_node
-from ..core.nodes import Hidden, Node, shaping
+from ..core.folding import shaping
+from ..core.nodes import Hidden, Node
 from ..core.payload import Payload, is_batch, refuse_format
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
+from ..core.writable import check_changeable, is_leaf_node
 from ..devices.cpu import provider, reductions
 from ..devices.cpu.copying import copied, uniform
 from .arguments import dim_in, dims_in, either, missing, require_all_tensors, require_tensor, shape_from

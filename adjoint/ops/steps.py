@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.nodes import Node, Special, Unfolded, kept_arrays, run_shadow, saved_input, shaping, split
+from ..core.folding import Unfolded, run_shadow, shaping, split
+from ..core.nodes import Node, Special, saved_arrays
+from ..core.saved import saved_input
 from .contraction import whole
 
 
@@ -52,7 +54,7 @@ def split_product(node: Any) -> None:
     """Show the views and copies that torch makes of operands and result."""
     if node in whole or type(node.saved) is not tuple:
         return
-    kept = dict(kept_arrays(node, node.saved))
+    kept = dict(saved_arrays(node, node.saved))
     if not kept or not all(type(a) is np.ndarray for a in kept.values()):
         return
     x, y = (kept.get(i, getattr(e, "array", None)) for i, e in enumerate(node.edges))
