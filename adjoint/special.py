@@ -7,7 +7,7 @@ from .ops import signatures as _signatures
 from .ops.elementwise import exp2, expm1, log1p
 from .ops.elementwise import sigmoid as expit
 from .ops.piecewise import round
-from .ops.reduce import log_softmax, logsumexp, softmax
+from .ops.softmax import log_softmax, logsumexp, softmax
 from .ops.special import (
     airy_ai,
     bessel_j0,

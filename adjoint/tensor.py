@@ -53,6 +53,7 @@ from .ops import memory as memories
 from .ops import power as powers
 from .ops import reduce as reductions
 from .ops import shape as shapes
+from .ops import softmax as exponentials
 
 if TYPE_CHECKING:
     from ._typing import method, operator
@@ -376,7 +377,7 @@ class Tensor(TensorBase):
         with protocols.dispatched().HandlersOff():
             return func(*args, **(kwargs or {}))
 
-    # --- The table of methods: one row per op, in the order of the rooms -----------------------------
+    # --- The table of methods: one row per op, in the order of the modules ---------------------------
     if TYPE_CHECKING:  # rows below that are primitives, which take and give anything: how users call them
         __add__ = __radd__ = __sub__ = __truediv__ = __floordiv__ = __mod__ = __lt__ = __le__ = operator
         __gt__ = __ge__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = operator
@@ -536,8 +537,8 @@ class Tensor(TensorBase):
     mean, nanmean = reductions.mean, reductions.nanmean
     prod = reductions.prod
     var, std = reductions.var, reductions.std
-    logsumexp = reductions.logsumexp
-    softmax, log_softmax = reductions.softmax, reductions.log_softmax
+    logsumexp = exponentials.logsumexp
+    softmax, log_softmax = exponentials.softmax, exponentials.log_softmax
     all, any = reductions.all, reductions.any
     count_nonzero = reductions.count_nonzero
     amax, amin, aminmax = extremes.amax, extremes.amin, extremes.aminmax

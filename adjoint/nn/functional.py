@@ -1,4 +1,4 @@
-"""Functions of layers, under torch.nn.functional's names: each is at home in one of the op rooms."""
+"""Functions of layers, under torch.nn.functional's names: each is defined in one of the modules of ops."""
 
 # ruff: noqa: I001
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ..ops.norm import (
     batch_norm as batch_norm, cosine_similarity as cosine_similarity, group_norm as group_norm,
     instance_norm as instance_norm, layer_norm as layer_norm, normalize as normalize, rms_norm as rms_norm,
 )  # fmt: skip
-from ..ops.softmax import (
+from ..ops.softmin import (
     gumbel_softmax as gumbel_softmax, log_softmax as log_softmax, softmax as softmax, softmin as softmin,
 )  # fmt: skip
 from ..ops.pooling import (

@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .scan import *
     from .shape import *
     from .signal import *
+    from .softmax import *
     from .sorting import *
     from .special import *
     from .variates import *
@@ -52,10 +53,10 @@ else:
     # A room that comes later has the last word on a name.
     _NAMES = (
         "create", "ranges", "random", "memory", "questions", "interop", "elementwise", "power", "piecewise",
-        "compare", "activation", "special", "reduce", "extremes", "scan", "measure", "shape", "index", "join",
-        "arrange", "gather", "embedding", "sorting", "parts", "kinds", "copied", "contraction", "conv", "pooling",
-        "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native", "places", "recurrent", "removed",
-        "variates",
+        "compare", "activation", "special", "reduce", "softmax", "extremes", "scan", "measure", "shape", "index",
+        "join", "arrange", "gather", "embedding", "sorting", "parts", "kinds", "copied", "contraction", "conv",
+        "pooling", "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native", "places", "recurrent",
+        "removed", "variates",
     )  # fmt: skip
     _ROOMS = [import_module(f"{__package__}.{name}") for name in _NAMES]
 

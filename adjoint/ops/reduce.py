@@ -1,36 +1,33 @@
-"""Reductions that add or multiply up: sums, means, products, variances, softmax, and truth of many."""
+"""Reductions that add or multiply up: sums, means, products, variances, and truth of many."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Axes, Tensor
 from ..core.device import module_of
-from ..core.dtypes import as_dtype, default, dtype, of
+from ..core.dtypes import as_dtype, dtype, of
 from ..core.folding import fold, joined
 from ..core.recorders import Primitive, parametric
-from ..devices.cpu import few, provider, reductions
-from ..devices.cpu import softmax as kernels
-from ..devices.cpu.softmax import LARGE
+from ..devices.cpu import provider
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
+from .piecewise import where_p
 from .shape import cast, cast_p, expand_p, permute_p, reshape_p, sum_to_p
 
 Dims = Any
 
-ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
 _int64 = np.dtype("int64")
-_LARGE = 16384  # elements above which a repeated gradient is a view instead of a copy
 
 __all__ = [
-    "all", "any", "count_nonzero", "log_softmax", "logsumexp", "mean", "nanmean", "nansum", "prod",
-    "softmax", "std", "std_mean", "sum", "var", "var_mean",
+    "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
 ]  # fmt: skip
 
 # --- What reductions share ------------------------------------------------------------------------------
@@ -48,7 +45,7 @@ def spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 def kept(value: Any, rank: int, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Return a reduction's result, or its gradient, with the reduced axes in place, at size 1."""
-    if keepdims or isinstance(value, np.generic) or (type(value) is ndarray and value.ndim == 0):
+    if keepdims or not value.ndim:
         return value  # a single number meets any shape
     left = iter(value.shape)
     return value.reshape(tuple([1 if i in axes else next(left) for i in range(rank)]))
@@ -102,18 +99,6 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
     if is_half(d):
         return _add(x, axes, f32, None, keepdims).astype(d)
     return _add(x, axes, _int64 if d.kind in "biu" else None, None, keepdims)
-
-
-def in_order(x: Any) -> Any:
-    """Return an array that CuPy reduces quickly: with gaps in its memory, a single block would walk over all of it."""
-    gpu = None if x.flags.c_contiguous else provider.gpu(x)
-    return x if gpu is None else gpu.copies.contiguous(x)
-
-
-def on_gpu(x: Any, axes: Any, keepdims: bool, op: str, scale: float = 1.0) -> Any:
-    """Return a reduction of floats on a GPU; None where `x` is none of those."""
-    gpu = provider.gpu(x)
-    return None if gpu is None else gpu.reductions.reduced(x, axes, keepdims, op, scale)
 
 
 sum_p: Primitive = parametric(
@@ -313,51 +298,14 @@ def nanmean(
 # --- Products ---------------------------------------------------------------------------------------------
 
 
-_multiply: Any = np.multiply.reduce
-
-
-def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
+def _prod(x: Array, axes: Axes, keepdims: bool) -> Array:
     d = x.dtype
-    if type(x) is not ndarray and (found := on_gpu(x, axes, keepdims, "prod")) is not None:
-        return found
-    if d.kind in "biu":
-        return x.prod(axis=axes, dtype=_int64, keepdims=keepdims)
     if is_half(d):
         return x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d)
-    if type(x) is ndarray:
-        if x.size > 4096 and axes == (x.ndim - 1,) and x.shape[-1] > 16 and d.kind == "f":
-            found = reductions.row_products(x)
-            if found is not None:
-                return found.reshape(kept_shape(x.shape, axes)) if keepdims else found
-            x = _folded(x)
-        return _multiply(x, axes, None, None, keepdims)
-    return x.prod(axis=axes, keepdims=keepdims)
+    return x.prod(axis=axes, dtype=_int64 if d.kind in "biu" else d, keepdims=keepdims)
 
 
-def _folded(x: Any) -> Any:
-    """Return an array with the same products along its last axis, which is short: halves multiply in vectors."""
-    while (n := x.shape[-1]) > 16:
-        half = n // 2
-        first = x[..., :half] * x[..., half : 2 * half]
-        if n % 2:
-            first[..., 0] *= x[..., -1]
-        x = first
-    return x
-
-
-def _prod_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
-    if type(g) is ndarray is type(x) and x.size >= LARGE and axes == (x.ndim - 1,) and x.shape[-1] > 16:
-        found = reductions.row_products_back(g * out, x)
-        if found is not None:
-            return found
-    if type(x) is ndarray and x.all():  # no zeros: quicker, and nobody differentiates arrays again
-        return kept(g * out, x.ndim, axes, keepdims) / x
-    if (
-        type(g) is not ndarray
-        and (gpu := both_on_gpu(g, x)) is not None
-        and (found := gpu.reductions.prod_back(g, x, axes)) is not None
-    ):
-        return found
+def _prod_x(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
     return kept(g, x.ndim, axes, keepdims) * others(x, axes)
 
 
@@ -459,58 +407,31 @@ def prod_over(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 # --- Variance ---------------------------------------------------------------------------------------------
 
 
-def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
+def _var(x: Array, axes: Axes, correction: float, keepdims: bool) -> Any:
     d = x.dtype
-    if (d is f32 or d is f64) and type(x) is ndarray and x.size <= 4096:
-        n = count_of(x.shape, axes)
-        away = x - _add(x, axes, None, None, True) / d.type(n)
-        return _add(away * away, axes, None, None, keepdims) / d.type(max(n - correction, 0))
-    if type(x) is not ndarray and (found := _spread_on_gpu(x, axes, correction, keepdims, False)) is not None:
-        return found
     if is_half(d):
-        return _var(x.astype(f32), axes, correction, keepdims).astype(d)
-    away = x - _mean(x, axes, True)
-    if d.kind == "c":
-        square = away.real * away.real + away.imag * away.imag
-    else:
-        square = away * away if type(away) is not ndarray else np.multiply(away, away, out=away)
+        return cast_p(var_p(x.astype(f32), axes, correction, keepdims), d)
+    away = x - mean_p(x, axes, True)
+    square = away.real * away.real + away.imag * away.imag if d.kind == "c" else away * away
     free = max(count_of(x.shape, axes) - correction, 0)
-    return _sum(square, axes, keepdims) / square.dtype.type(free)
+    return sum_p(square, axes, keepdims) / square.dtype.type(free)
 
 
-def _spread_on_gpu(x: Any, axes: Any, correction: Any, keepdims: Any, root: bool) -> Any:
-    """Return the variance or the deviation of floats on a GPU; None where `x` is none of those."""
-    gpu = provider.gpu(x)
-    if gpu is None:
-        return None
-    found = gpu.reductions.moments(x, axes, keepdims, max(count_of(x.shape, axes) - correction, 0), root)
-    return None if found is None else found[0]
-
-
-def _away(x: Any, axes: Any, correction: Any) -> Any:
+def _away(x: Array, axes: Axes, correction: float) -> Array:
     """Return twice the distance of each element from the mean, over the degrees of freedom."""
     free = max(count_of(x.shape, axes) - correction, 0)
-    scale = 2 / free if free else math.inf
-    return scale * (x - (_mean if type(x) is ndarray else mean_p)(x, axes, True))
+    return (2 / free if free else math.inf) * (x - mean_p(x, axes, True))
 
 
-def _var_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (x,), (axes, correction, keepdims) = inputs, params
-    product = (
-        _away(x, axes, correction) * tangents[0].conj() if _is_complex(x) else _away(x, axes, correction) * tangents[0]
-    )
-    return sum_p(np.real(product) if _is_complex(x) else product, axes, keepdims)
+def _var_tangent(
+    tangents: Sequence[Array], inputs: Sequence[Array], out: Array, params: tuple[Axes, float, bool]
+) -> Any:
+    (t,), (x,), (axes, correction, keepdims) = tangents, inputs, params
+    away = _away(x, axes, correction)
+    return sum_p(np.real(away * t.conj()) if dtype_of(x).kind == "c" else away * t, axes, keepdims)
 
 
-def _is_complex(x: Any) -> bool:
-    return bool(dtype_of(x).kind == "c")
-
-
-def _var_x(g: Any, x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
-        found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0))
-        if found is not None:
-            return found
+def _var_x(g: Array, x: Array, axes: Axes, correction: float, keepdims: bool) -> Any:
     return kept(g, x.ndim, axes, keepdims) * _away(x, axes, correction)
 
 
@@ -523,32 +444,24 @@ var_p: Primitive = parametric(
 )
 
 
-def _std(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if type(x) is not ndarray and (found := _spread_on_gpu(x, axes, correction, keepdims, True)) is not None:
-        return found
-    return np.sqrt(_var(x, axes, correction, keepdims))
+def _std(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+    return np.sqrt(var_p(x, axes, correction, keepdims))
 
 
-def _half_inverse(out: Any) -> Any:
-    """Return ``1 / (2 * out)``, and 0 where `out` is: equal values do not pull in any direction."""
-    if type(out) is ndarray and out.all():
-        return 0.5 / out
-    zero = cast_p(out == 0, dtype_of(out))
-    return (1 - zero) / (2 * out + zero)
+def quotient(x: Array, y: Array) -> Any:
+    """Return ``x / y``, and 0 where `y` is: the gradient of a length or deviation that is 0 has no direction."""
+    zero = y == 0
+    return where_p(zero, 0, x / where_p(zero, 1, y))
 
 
-def _std_x(g: Any, x: Any, out: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
-        found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0), out)
-        if found is not None:
-            return found
-    return kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
+def _std_x(g: Array, x: Array, out: Array, axes: Axes, correction: float, keepdims: bool) -> Any:
+    return kept(quotient(g, 2 * out), x.ndim, axes, keepdims) * _away(x, axes, correction)
 
 
 std_p: Primitive = parametric(
     _std,
     x=_std_x,
-    jvp=lambda tangents, inputs, out, params: _var_tangent(tangents, inputs, out, params) * _half_inverse(out),
+    jvp=lambda tangents, inputs, out, params: quotient(_var_tangent(tangents, inputs, out, params), 2 * out),
     batch=lambda x, axes, correction, keepdims: std_p(x, shifted(axes), correction, keepdims),
     saved={"axes": "dim", "keepdims": "keepdim"},
 )
@@ -614,269 +527,20 @@ def std_mean(
     return joined("StdMeanBackward0", (std_p(input, axes, correction, keep), mean_p(input, axes, keep)))
 
 
-# --- Exponentials -----------------------------------------------------------------------------------------
-
-
-def _rows_of(x: Any, axes: Any) -> Any:
-    """Return the last axes as rows of a matrix, if these are all of the axes and `x` is on a GPU; else None."""
-    return None if provider.gpu(x) is None else _last(x, axes)
-
-
-def _last(x: Any, axes: Any) -> Any:
-    """Return the last axes of an array as rows of a matrix, if these are all of the axes; else None."""
-    if tuple(axes) != tuple(range(x.ndim - len(axes), x.ndim)) or not x.size:
-        return None
-    return x.reshape(-1, count_of(x.shape, axes))
-
-
-def _logsumexp(x: Any, axes: Any, keepdims: Any) -> Any:
-    d = x.dtype
-    if type(x) is not ndarray and (rows := _rows_of(x, axes)) is not None:
-        found = provider.gpu(x).rows.logsumexp(rows)
-        if found is not None:
-            lead = x.shape[: x.ndim - len(axes)]
-            return found.reshape((*lead, *(1,) * len(axes)) if keepdims else lead)
-    if is_half(d):
-        return _logsumexp(x.astype(f32), axes, keepdims).astype(d)
-    if type(x) is ndarray and x.size >= LARGE and d.char in "fd" and (rows := _last(x, axes)) is not None:
-        found = kernels.logsumexp(rows)
-        if np.isfinite(found).all():  # an infinity among the elements asks for more care
-            lead = x.shape[: x.ndim - len(axes)]
-            return found.reshape((*lead, *(1,) * len(axes)) if keepdims else lead)
-    if count_of(x.shape, axes) == 0:
-        return np.log(_sum(x, axes, keepdims))
-    top = x.real.max(axis=axes, keepdims=True)
-    top = module_of(x).where(np.isfinite(top), top, top.dtype.type(0))
-    total = _sum(np.exp(x - top), axes, keepdims)
-    return np.log(total) + (top if keepdims else top.reshape(total.shape))
-
-
-def _weights(x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
-    """Return how much each element counts in a logsumexp."""
-    whole = kept(out, x.ndim, axes, keepdims)
-    return np.exp(x - whole)
-
-
-def _logsumexp_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
-    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None and g.dtype == x.dtype:
-        rows = _rows_of(x, axes) if x.dtype.kind != "c" else None
-        if rows is not None:
-            return gpu.rows.logsumexp_back(g, rows, out).reshape(x.shape)
-    if type(g) is ndarray is type(x) and x.size >= LARGE and g.dtype is x.dtype and x.dtype.char in "fd":
-        rows = _last(x, axes)
-        if rows is not None:
-            return kernels.weighted(rows, out.reshape(-1), g.reshape(-1)).reshape(x.shape)
-    return kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims)
-
-
-logsumexp_p: Primitive = parametric(
-    _logsumexp,
-    x=_logsumexp_x,
-    jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * _weights(inputs[0], out, *params), *params),
-    batch=lambda x, axes, keepdims: logsumexp_p(x, shifted(axes), keepdims),
-    holomorphic=True,
-    saved={"axes": "dim", "keepdims": "keepdim"},
-)
-
-
-def logsumexp(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, keepdims: bool = False,
-    axis: Dims = None,
-) -> Tensor:  # fmt: skip
-    """Log of the sum of exponentials along `dim`, without overflow.
-
-    Examples
-    --------
-    >>> adjoint.logsumexp(adjoint.tensor([1000.0, 1000.0]), dim=0)
-    tensor(1000.6932)
-    """
-    dim = dim if axis is None else either(dim, axis)
-    if dim is None:
-        raise missing("logsumexp", "dim")
-    if of(input.array.dtype).category < 2:
-        input = cast_p(input, default().np)
-    return into(out, logsumexp_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims))
-
-
-def _softmax_on_gpu(x: Any, axis: Any, log: bool) -> Any:
-    gpu = provider.gpu(x)
-    return None if gpu is None else gpu.rows.softmax(x, axis, log)
-
-
-def _softmax(x: Any, axis: Any) -> Any:
-    d = x.dtype
-    if type(x) is not ndarray and (found := _softmax_on_gpu(x, axis, False)) is not None:
-        return found
-    if is_half(d):
-        return _softmax(x.astype(f32), axis).astype(d)
-    if type(x) is ndarray and not x.flags.c_contiguous:  # the result lies row by row
-        x = np.ascontiguousarray(x)
-    if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
-        return kernels.softmax(x, axis, False)
-    if x.size == 0:
-        return x.copy()
-    e = x if few.within(x, 32.0) else x - _top(x, axis)  # whose exponentials need no level
-    e = np.exp(e, out=None if e is x else e)
-    e /= _sum(e, (axis,), True)
-    return e
-
-
-_maximum: Any = np.maximum.reduce
-
-
-def _top(x: Any, axis: int) -> Any:
-    return _maximum(x, axis, None, None, True) if type(x) is ndarray else x.max(axis=axis, keepdims=True)
-
-
-def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
-    if type(g) is ndarray and type(out) is ndarray:
-        if out.size >= LARGE and out.dtype.kind == "f":
-            return kernels.softmax_back(g, out, axis, False)
-        if axis == g.ndim - 1 and (g.dtype is f32 or g.dtype is f64):
-            weight = np.vecdot(g, out)[..., None]
-        else:
-            weight = _sum(g * out, (axis,), True)
-        result = g - weight
-        result *= out
-        return result
-    if (
-        type(g) is not ndarray
-        and (gpu := both_on_gpu(g, out)) is not None
-        and (found := gpu.rows.softmax_back(g, out, axis, False)) is not None
-    ):
-        return found
-    product = g * out
-    return product - out * product.sum(axis=axis, keepdims=True)
-
-
-softmax_p: Primitive = parametric(
-    _softmax,
-    x=_softmax_x,
-    jvp=lambda tangents, inputs, out, params: _softmax_x(tangents[0], out, *params),
-    batch=lambda x, axis: softmax_p(x, axis + 1),
-    saved={"axis": "dim"},
-)
-
-
-def _log_softmax(x: Any, axis: Any) -> Any:
-    d = x.dtype
-    if type(x) is not ndarray and (found := _softmax_on_gpu(x, axis, True)) is not None:
-        return found
-    if is_half(d):
-        return _log_softmax(x.astype(f32), axis).astype(d)
-    if type(x) is ndarray and not x.flags.c_contiguous:
-        x = np.ascontiguousarray(x)
-    if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
-        return kernels.softmax(x, axis, True)
-    if x.size == 0:
-        return x.copy()
-    if few.within(x, 8.0):
-        return x - np.log(_sum(np.exp(x), (axis,), True))
-    away = x - _top(x, axis)
-    away -= np.log(_sum(np.exp(away), (axis,), True))
-    return away
-
-
-def _log_softmax_x(g: Any, out: Any, axis: Any) -> Any:
-    if type(g) is ndarray and type(out) is ndarray:
-        if out.size >= LARGE and out.dtype.kind == "f":
-            return kernels.softmax_back(g, out, axis, True)
-        part = np.exp(out)
-        part *= -_sum(g, (axis,), True)
-        part += g
-        return part
-    if (
-        type(g) is not ndarray
-        and (gpu := both_on_gpu(g, out)) is not None
-        and (found := gpu.rows.softmax_back(g, out, axis, True)) is not None
-    ):
-        return found
-    return g - np.exp(out) * g.sum(axis=axis, keepdims=True)
-
-
-def _log_softmax_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    t = tangents[0]
-    return t - (np.exp(out) * t).sum(axis=params[0], keepdims=True)
-
-
-log_softmax_p: Primitive = parametric(
-    _log_softmax,
-    x=_log_softmax_x,
-    jvp=_log_softmax_tangent,
-    batch=lambda x, axis: log_softmax_p(x, axis + 1),
-    saved={"axis": "dim"},
-)
-
-
-def _along(primitive: Any, input: Tensor, dim: int | None, dtype: Any, out: Any) -> Tensor:
-    try:
-        input = as_given(input, dtype)
-        a = input.array
-    except AttributeError:
-        require_tensors(primitive.op.name, input=input)
-        raise
-    if of(a.dtype).category != 2:
-        raise NotImplementedError(
-            f"\"{primitive.op.name}_lastdim_kernel_impl\" not implemented for '{title_of(a.dtype)}': "
-            "softmax takes "
-            "floating-point values; convert with .float(), or pass dtype=adjoint.float32"
-        )
-    axis = dim_in(dim, a.ndim)
-    if a.ndim == 0:
-        return into(out, reshape_p(primitive(reshape_p(input, (1,)), 0), ()))
-    result = primitive(input, axis)
-    return result if out is None else into(out, result)
-
-
-def softmax(
-    input: Tensor, dim: int | None = None, dtype: Any = None, *, out: Any = None, axis: int | None = None
-) -> Tensor:
-    """Exponentials along `dim`, divided by their sum.
-
-    Examples
-    --------
-    >>> adjoint.softmax(adjoint.tensor([0.0, 0.0, 1000.0]), dim=0)
-    tensor([0., 0., 1.])
-    """
-    dim = dim if axis is None else either(dim, axis)
-    return _along(softmax_p, input, dim, dtype, out)
-
-
-def log_softmax(
-    input: Tensor, dim: int | None = None, dtype: Any = None, *, out: Any = None, axis: int | None = None
-) -> Tensor:
-    """Logarithm of the softmax along `dim`, computed without taking it."""
-    dim = dim if axis is None else either(dim, axis)
-    return _along(log_softmax_p, input, dim, dtype, out)
-
-
 # --- Truth of many ----------------------------------------------------------------------------------------
 
 
-def _counted(x: Any, axes: Any, keepdims: Any) -> int | None:
-    """Return how many elements of a whole array are not zero, which NumPy knows quickest; None of parts and others."""
-    if type(x) is not ndarray or keepdims or len(axes) != x.ndim or x.dtype.kind not in "bfic":
-        return None
-    return int(np.count_nonzero(x))
-
-
-def _all(x: Any, axes: Any, keepdims: Any) -> Any:
-    if (count := _counted(x, axes, keepdims)) is not None:
-        return np.array(count == x.size)
+def _all(x: Array, axes: Axes, keepdims: bool) -> Array:
     found = x.astype(bool).all(axis=axes, keepdims=keepdims)
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
-def _any(x: Any, axes: Any, keepdims: Any) -> Any:
-    if (count := _counted(x, axes, keepdims)) is not None:
-        return np.array(count > 0)
+def _any(x: Array, axes: Axes, keepdims: bool) -> Array:
     found = x.astype(bool).any(axis=axes, keepdims=keepdims)
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
-def _count(x: Any, axes: Any, keepdims: Any) -> Any:
-    if (count := _counted(x, axes, keepdims)) is not None:
-        return np.array(count)
+def _count(x: Array, axes: Axes, keepdims: bool) -> Array:
     return (x != 0).sum(axis=axes, keepdims=keepdims)
 
 

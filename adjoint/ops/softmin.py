@@ -1,0 +1,62 @@
+"""The softmax family as torch.nn.functional has it, and draws that can be differentiated."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from .._typing import Tensor
+from ..core.layout import contiguous_format
+from .create import empty_like, zeros_like
+from .elementwise import add_p, div_p, neg_p
+from .literals import depth_outside
+from .random import exponential_
+from .softmax import log_softmax as log_softmax_along
+from .softmax import softmax as softmax_along
+
+
+def _implied(name: str, rank: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=depth_outside() if stacklevel == 3 else stacklevel + 2,
+    )
+    return 0 if rank in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Exponentials along `dim`, divided by their sum."""
+    return softmax_along(input, _implied("softmax", input.array.ndim, _stacklevel) if dim is None else dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Logarithm of the softmax along `dim`, computed without taking it."""
+    return log_softmax_along(
+        input, _implied("log_softmax", input.array.ndim, _stacklevel) if dim is None else dim, dtype
+    )
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Softmax of the negated input: the least gets the most."""
+    dim = _implied("softmin", input.array.ndim, _stacklevel) if dim is None else dim
+    return softmax_along(neg_p(input), dim, dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """Draw from the distribution of `logits` along `dim`, softened by `tau` so that gradients flow.
+
+    With `hard`, the draw is a single 1 among zeros; its gradient is that of the soft one.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.gumbel_softmax(adjoint.zeros(2, 3), hard=True).sum(-1)
+    tensor([1., 1.])
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=depth_outside())
+    noise = exponential_(empty_like(logits, memory_format=contiguous_format)).log()
+    soft = softmax_along(div_p(add_p(logits, neg_p(noise)), tau), dim)
+    if not hard:
+        return soft
+    place = soft.detach().argmax(dim, keepdim=True)
+    one = zeros_like(logits, memory_format=contiguous_format).scatter_(dim, place, 1.0)
+    return add_p(one - soft.detach(), soft)
