@@ -45,11 +45,11 @@ class SavedValue:
 
 def overwritten(node: BackwardCFunction, ledger: Any) -> str:
     """Return the error message for a saved tensor that was written after it was saved."""
-    kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
+    saved_at, written_at = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{node.op.title} saved it{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} "
-        f"overwrote it{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Save a copy "
+        f"{node.op.title} saved it{f' at {saved_at}' if saved_at else ''}, and {ledger.operation or 'an in-place op'} "
+        f"overwrote it{f' at {written_at}' if written_at else ''} (it is at version {ledger.version}). Save a copy "
         "(x.clone()) or use the out-of-place op."
     )
 
@@ -57,7 +57,7 @@ def overwritten(node: BackwardCFunction, ledger: Any) -> str:
 class OwnOutput:
     """An attribute of ``ctx`` that holds, on some nodes, one of the node's own outputs.
 
-    The node must not hold the output itself, which holds the node: it keeps what it takes to make it again.
+    The node must not hold the output itself, which holds the node: it stores what it takes to make it again.
     """
 
     def __init__(self, name: str) -> None:
@@ -83,11 +83,11 @@ class FunctionCtx:
     __module__ = "adjoint.autograd.function"  # where programs find it
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for `backward`, which finds them in ``ctx.saved_tensors``."""
+        """Save tensors for `backward`, which finds them in ``ctx.saved_tensors``."""
         self.to_save: tuple[Any, ...] | None = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for `jvp`."""
+        """Save tensors for `jvp`."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, TensorBase):
                 raise AssertionError(
@@ -180,14 +180,14 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         if type(saved) is Freed:
             raise freed_error(self, saved)
         restored = []
-        for kept in saved:
-            if type(kept) is SavedValue:
-                kept = kept.restore(self)
-            elif written and kept is not None:
-                ledger = written_ledger(kept.array)
+        for value in saved:
+            if type(value) is SavedValue:
+                value = value.restore(self)
+            elif written and value is not None:
+                ledger = written_ledger(value.array)
                 if ledger is not None and ledger.time > self.stamp:
                     raise InPlaceError(overwritten(self, ledger))
-            restored.append(kept)
+            restored.append(value)
         return tuple(restored)
 
     @property
@@ -200,9 +200,9 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         if type(self.saved) is Freed:
             raise freed_error(self, self.saved)
-        kept = [k if k is None or type(k) is SavedValue else save(k, edge_of(k), None) for k in self.saved or ()]
-        self.saved = kept or None
-        return tuple(SavedTensor(k, self) for k in kept)
+        values = [k if k is None or type(k) is SavedValue else save(k, edge_of(k), None) for k in self.saved or ()]
+        self.saved = values or None
+        return tuple(SavedTensor(k, self) for k in values)
 
     def lifted(self) -> Any:
         """Return what was saved: `saved_tensors` makes tensors of it."""
@@ -260,38 +260,38 @@ def needs(forms: list[Any], edges: Any) -> tuple[bool, ...]:
 class SavedTensor:
     """One saved tensor, on which pack and unpack hooks can be registered."""
 
-    def __init__(self, kept: SavedValue | None, node: BackwardCFunction) -> None:
-        self._kept, self._node = kept, node
+    def __init__(self, value: SavedValue | None, node: BackwardCFunction) -> None:
+        self._value, self._node = value, node
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the tensor, and let `unpack_hook` restore it."""
         check_hooks(pack_hook, unpack_hook)
-        if self._kept is None:
+        if self._value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         if type(self._node.saved) is Freed:
             raise freed_hooks_error()
-        _pack(self._kept, self._node, pack_hook, unpack_hook)
+        _pack(self._value, self._node, pack_hook, unpack_hook)
 
 
 def _pack(
-    kept: SavedValue, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+    value: SavedValue, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
 ) -> None:
-    if kept.unpack is not None:
+    if value.unpack is not None:
         raise RuntimeError(
             "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
             "is allowed at a time."
         )
-    edge, memory, output = kept.edge, kept.memory, kept.output
-    tensor = kept.tensor
+    edge, memory, output = value.edge, value.memory, value.output
+    tensor = value.tensor
     if tensor is None:
         if output is not None:
             edge = node if node.single else output_node(node, output)
-        tensor = wrap(kept.array, edge, memory)
+        tensor = wrap(value.array, edge, memory)
     packed = packed_by(pack_hook, tensor)
     watched = isinstance(packed, TensorBase) and packed.memory is memory
     if packed is tensor and output is not None:
         packed = Own(tensor, node, None if node.single else output)
-    kept.packed = packed
+    value.packed = packed
     holder = weakref.ref(node)
 
     def unpack(packed: Any) -> Any:
@@ -299,13 +299,13 @@ def _pack(
         owner = holder()
         if watched and owner is not None and memory.ledger is not None and memory.ledger.time > owner.stamp:
             raise InPlaceError(overwritten(owner, memory.ledger))
-        own = kept.edge
+        own = value.edge
         if output is not None and owner is not None:
             own = owner if owner.single else output_node(owner, output)
         return wrap(out.array, own, memory if watched else None)
 
-    kept.unpack = unpack
-    kept.array = kept.tensor = None
+    value.unpack = unpack
+    value.array = value.tensor = None
 
 
 def call_backward(node: Any, tensors: Any) -> Any:
@@ -359,10 +359,10 @@ def without_cycle(ctx: Any, t: Any) -> Any:
 
 def save(t: Any, edge: Any, output: int | None) -> SavedValue:
     """Return a saved tensor, which is that output of the node if `output` is not None."""
-    kept = SavedValue()
-    kept.array, kept.edge, kept.memory, kept.output, kept.unpack = t.array, edge, storage_of(t), output, None
-    kept.tensor = t if output is None else None
-    return kept
+    value = SavedValue()
+    value.array, value.edge, value.memory, value.output, value.unpack = t.array, edge, storage_of(t), output, None
+    value.tensor = t if output is None else None
+    return value
 
 
 def output_index(ctx: Any, t: Any) -> int | None:

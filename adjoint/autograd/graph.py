@@ -210,7 +210,7 @@ def _any_handles(tensors: Sequence[Any], fn: Callable[..., Any], lock: Any) -> l
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[Any]:
-    """Let programs write to tensors that ops have kept: the kept value is cloned when that happens."""
+    """Let programs write to tensors that ops have saved: the saved value is cloned when that happens."""
     if any(
         isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext) for pack, _ in modes.local.pack_hooks
     ):

@@ -17,7 +17,7 @@ __all__ = ["Holding", "Holdings", "saved"]
 
 
 class Holding(NamedTuple):
-    """One array that a node keeps.
+    """One array that a node saves.
 
     `bytes` are those of the array; `shared` says whose memory it is, where it takes none of its own:
     ``"leaf"`` (a parameter's or an input's), or ``"kept above"`` (another row's).
@@ -85,7 +85,7 @@ def function_of(node: Any) -> str:
 
 
 def values_kept(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays that a node keeps, each with the name of the input, or ``"result"``."""
+    """Yield the arrays that a node saves, each with the name of the input, or ``"result"``."""
     held = node.saved
     if held is None or type(held) is Freed:
         return

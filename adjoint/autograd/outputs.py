@@ -41,7 +41,7 @@ class Outputs:
         return self.places.get(id(value))
 
     def attach(self, recording: bool) -> None:
-        """Connect the outputs to the node and let it keep what was saved."""
+        """Connect the outputs to the node and let it store what was saved."""
         ctx, values = self.ctx, self.values
         attributes = ctx.__dict__
         dirty = ctx.dirty_tensors
@@ -169,5 +169,5 @@ class Outputs:
         ctx = self.ctx
         if modes.local.pack_hooks:
             for saved in ctx._raw_saved_tensors:
-                if saved._kept is not None:
+                if saved._value is not None:
                     saved.register_hooks(*modes.local.pack_hooks[-1])

@@ -44,7 +44,7 @@ def backward(
     roots, gradients
         Nodes to start from and the gradient of each: raw values, or tensors if `lift`.
     keep
-        Whether kept values survive, so that the pass can be repeated.
+        Whether saved values survive, so that the pass can be repeated.
     lift
         Whether the pass is itself recorded: rules then run on tensors. With ``"quiet"`` they do, unrecorded.
     inputs

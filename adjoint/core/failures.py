@@ -13,7 +13,7 @@ from .anomaly import has_nan, recording
 from .nodes import Cotangents, Freed, Node, shown, trail_of
 from .tensor import Ledger, TensorBase, depth_outside
 
-_KEPT = (RuntimeError, IndexError, NotImplementedError, MemoryError)
+_AS_THEY_ARE = (RuntimeError, IndexError, NotImplementedError, MemoryError)
 
 
 def translate(op: Any, error: Exception, inputs: tuple[Any, ...]) -> Exception:
@@ -123,7 +123,7 @@ def freed_error(node: Node, freed: Freed) -> FreedGraphError:
     if recorded:
         detail += f", recorded at {recorded}"
     if first:
-        detail += f"; its kept values were freed by the backward pass started at {first}"
+        detail += f"; its saved values were freed by the backward pass started at {first}"
     return FreedGraphError(
         message + detail + ". If a value is carried from one step to the next, detach() it in between."
     )
@@ -133,12 +133,12 @@ def overwritten(node: Node, position: int, ledger: Ledger) -> InPlaceError:
     """Return the error for a saved value that was written after it was saved."""
     names = (*node.op.inputs, "result")
     which = names[position] if position < len(names) else "value"
-    kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
+    saved_at, written_at = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
     return InPlaceError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{node.op.title} kept its {'result' if which == 'out' else f'input {which!r}'}"
-        f"{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} overwrote it"
-        f"{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Write to a copy "
+        f"{node.op.title} saved its {'result' if which == 'out' else f'input {which!r}'}"
+        f"{f' at {saved_at}' if saved_at else ''}, and {ledger.operation or 'an in-place op'} overwrote it"
+        f"{f' at {written_at}' if written_at else ''} (it is at version {ledger.version}). Write to a copy "
         "(x.clone()) or use the out-of-place op. Hint: adjoint.autograd.set_detect_anomaly(True) shows "
         "the whole forward traceback."
     )

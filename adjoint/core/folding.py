@@ -44,7 +44,7 @@ class Unfolded(Node):
     __slots__ = ()
 
     def lifted(self) -> Any:
-        """Return the kept values as tensors, as the node that it was does: its kept output stays its own."""
+        """Return the saved values as tensors, as the node that it was does: its saved output stays its own."""
         shadow: Any = extra_of(self).shadow
         own = self.op, self.edges, self.targets
         self.op, self.edges, self.targets = shadow.op, shadow.edges, shadow.targets
@@ -128,7 +128,7 @@ class _Folded(Unfolded):
     __slots__ = ()
 
     def verify(self) -> None:
-        """Raise if a kept value of one of the nodes was written after it was kept."""
+        """Raise if a saved value of one of the nodes was written after it was saved."""
         super().verify()
         for inner in _between(self):
             inner.verify()
@@ -168,9 +168,9 @@ def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[
         g = g if inner is shadow else sums.pop(inner, None)
         if g is None:
             continue
-        kept = saved if inner is shadow else inner.lifted() if lift else unpacked(inner)
+        values = saved if inner is shadow else inner.lifted() if lift else unpacked(inner)
         targets = tuple([e if e in leading else None for e in inner.edges])
-        for e, r in zip(targets, inner.op.run(inner, g, targets, kept), strict=True):
+        for e, r in zip(targets, inner.op.run(inner, g, targets, values), strict=True):
             if e is not None and r is not None:
                 sums[e] = sums[e] + r if e in sums else r
     if passes and not any(task.keep for task in passes):
@@ -245,13 +245,13 @@ class JointNode(MultipleNode):
     __slots__ = ()
 
     def lifted(self) -> Any:
-        """Return the nodes, each with its kept values as tensors."""
+        """Return the nodes, each with its saved values as tensors."""
         if type(self.saved) is Freed:
             raise freed_error(self, self.saved)
         return tuple((node, node.lifted()) for node in self.saved)
 
     def verify(self) -> None:
-        """Raise if a kept value was written after it was kept."""
+        """Raise if a saved value was written after it was saved."""
         for node in () if type(self.saved) is Freed else self.saved:
             node.verify()
 
@@ -260,8 +260,8 @@ def _run_joint_node(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tu
     total: Any = None
     for part_of, value in zip(saved, node.gradients(g), strict=True):
         if value is not None:
-            one, kept = part_of if type(part_of) is tuple else (part_of, part_of.saved)
-            (r,) = one.op.run(one, value, edges, kept)
+            one, values = part_of if type(part_of) is tuple else (part_of, part_of.saved)
+            (r,) = one.op.run(one, value, edges, values)
             total = r if total is None or r is None else total + r
     return (total,)
 

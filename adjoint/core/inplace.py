@@ -289,16 +289,16 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         if result is NotImplemented:
             raise
         return result
-    kept = _saved_before(op, edges, values, x.array) if recording else values
+    saved = _saved_before(op, edges, values, x.array) if recording else values
     if modes.unusual and modes.local.observer is not None:
         if recording:
-            kept = modes.local.observer.saved_inputs(inputs, kept)
+            saved = modes.local.observer.saved_inputs(inputs, saved)
         modes.local.observer.compute_into(op, x, inputs, params, lambda: compute_into(op, x, values, params))
     else:
         compute_into(op, x, values, params)
     note_write(x, f"{op.name}_")
     if recording and differentiable(x.array.dtype):
-        rebase(x, build_node(op.in_place(), edges, owned, kept, params, x.array), 0)
+        rebase(x, build_node(op.in_place(), edges, owned, saved, params, x.array), 0)
         if x.lineage is not None and type(x.array) is ndarray and not x.array.flags.c_contiguous:
             if overlaps_itself(x.array):  # which only a value for all may be written into
                 x.lineage.base.node.op = copies_overlapping
@@ -306,7 +306,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
 
 
 def _saved_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: Any) -> tuple[Any, ...]:
-    """Return the operands as the rules keep them: those in the memory about to be written as copies."""
+    """Return the operands as the rules save them: those in the memory about to be written as copies."""
     indexes = op.saves.indexes
     wanted = set(indexes[0]) if op.joint else {i for e, saved in zip(edges, indexes, strict=True) if e for i in saved}
     owner = owner_of(written)
@@ -434,7 +434,7 @@ def _write_payload(
     _refresh_stale(x, *rest)
     if type(top).overwrite(op, x, rest, params, top.level):
         return x
-    # What enters the op as a value is kept as it is now: the tensor itself is about to hold something else.
+    # What enters the op as a value is saved as it is now: the tensor itself is about to hold something else.
     before = x if level == top.level else wrap(x.array, x.node)
     result = op.call(before, *rest, *params)
     result = fitted(op, x, result)
@@ -456,7 +456,7 @@ def _write_payload(
             base.array = _keeping(whole.array, base.array, is_detached(x.lineage))
         whole.array.note_holder(base)
         x.array, x.node = result.array, STALE
-    ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
+    ledger_of(storage_of(x)).version += 1  # no memory was written: a node that saved the old value still has it
     mark_stale(x, ledger_of(storage_of(x)), transformed=True)
     return x
 

@@ -183,7 +183,7 @@ def _own(g: Any, like: Any, references: int) -> Any:
     It has the strides of `like`, if those leave no holes.
     """
     if type(g) is ndarray:
-        # More references than the calls from `_execute` down to here make mean that a rule, a kept value
+        # More references than the calls from `_execute` down to here make mean that a rule, a saved value
         # or another edge holds the same array, which a later in-place add must not change.
         flags, dense = g.flags, like.flags.c_contiguous
         alone = getrefcount(g) <= references and g.dtype is like.dtype

@@ -120,7 +120,7 @@ class Extra:
 
 
 class Freed:
-    """Left in `node.saved` by the backward pass that released the kept values."""
+    """Left in `node.saved` by the backward pass that released the saved values."""
 
     __slots__ = ("code", "lasti")
 
@@ -130,12 +130,12 @@ class Freed:
 
 
 class Packed:
-    """Kept values that went through saved-tensor hooks; unpacked when a rule asks for them."""
+    """Saved values that went through saved-tensor hooks; unpacked when a rule asks for them."""
 
-    __slots__ = ("entries", "keeps", "saved", "watched")
+    __slots__ = ("entries", "indexes", "saved", "watched")
 
-    def __init__(self, saved: Any, keeps: Any) -> None:
-        self.saved, self.keeps = saved, keeps
+    def __init__(self, saved: Any, indexes: Any) -> None:
+        self.saved, self.indexes = saved, indexes
         self.entries: dict[int, tuple[Any, Callable[[Any], Any]]] = {}  # packed form and unpack hook, by position
         self.watched: dict[int, Any] = {}  # values whose packed form is still their own memory, by position
 
@@ -156,8 +156,8 @@ class Packed:
     def mapped(self, function: Callable[[Any, int], Any]) -> Any:
         """Return what the node saved, each value exchanged for what ``function(value, position)`` returns."""
         return tuple([
-            None if kept is None else _map_saved(kept, indexes, function)
-            for kept, indexes in zip(self.saved, self.keeps, strict=True)
+            None if of_rule is None else _map_saved(of_rule, indexes, function)
+            for of_rule, indexes in zip(self.saved, self.indexes, strict=True)
         ])  # fmt: skip
 
     def __iter__(self) -> Any:
@@ -167,10 +167,10 @@ class Packed:
         return self.load()[index]
 
 
-def _map_saved(kept: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:
+def _map_saved(of_rule: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:
     if len(indexes) == 1:
-        return function(kept, indexes[0])
-    return tuple(function(v, i) for v, i in zip(kept, indexes, strict=True))
+        return function(of_rule, indexes[0])
+    return tuple(function(v, i) for v, i in zip(of_rule, indexes, strict=True))
 
 
 class Own:
@@ -209,7 +209,7 @@ class Node:
     Nodes are made as plain `Node`s: with one class for all of them the interpreter's attribute caches
     hold. A node takes its op's own class (`MulBackward0`) when a user first looks at it (`shown`).
     `edges` are the nodes that its gradients go to (None where none is wanted), `saved` what its rules
-    kept, `stamp` when it was recorded,
+    saved, `stamp` when it was recorded,
     `targets` the inputs' shape and dtype where broadcasting or promotion changed them, and `code`,
     `lasti` the instruction of the program that recorded it.
     """
@@ -226,7 +226,7 @@ class Node:
     lasti: int
 
     def lifted(self) -> Any:
-        """Return the kept values as tensors that belong to the graph, for a recorded backward."""
+        """Return the saved values as tensors that belong to the graph, for a recorded backward."""
         saved = self.saved
         if saved is None:
             return None
@@ -235,22 +235,22 @@ class Node:
         owners = (*self.edges, self) if self.targets is None else ()
         known = len(owners)
         tensors: list[Any] = []
-        for kept, indexes in zip(saved, self.op.saves.indexes):
-            if type(kept) is ndarray and indexes[0] < known:  # as nearly always
-                tensors.append(wrap(kept, owners[indexes[0]]))
-            elif kept is None or len(indexes) == 1:
-                tensors.append(None if kept is None else lift_one(self, kept, indexes[0]))
+        for of_rule, indexes in zip(saved, self.op.saves.indexes):
+            if type(of_rule) is ndarray and indexes[0] < known:  # as nearly always
+                tensors.append(wrap(of_rule, owners[indexes[0]]))
+            elif of_rule is None or len(indexes) == 1:
+                tensors.append(None if of_rule is None else lift_one(self, of_rule, indexes[0]))
             else:
                 tensors.append(
                     tuple([
                         wrap(v, owners[i]) if type(v) is ndarray and i < known else lift_one(self, v, i)
-                        for v, i in zip(kept, indexes)
+                        for v, i in zip(of_rule, indexes)
                     ])
                 )  # fmt: skip
         return tuple(tensors)
 
     def verify(self) -> None:
-        """Raise if a kept value was written after it was kept."""
+        """Raise if a saved value was written after it was saved."""
         verify_saved(self, self.saved)
 
     # --- What users may ask of a node ---
@@ -380,7 +380,7 @@ def as_recorded(node: Node) -> Node:
 
 
 def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
-    """Return (position, array) of every kept input and output: inputs by position, the output as last."""
+    """Return (position, array) of every saved input and output: inputs by position, the output as last."""
     if saved is None or type(saved) is Freed:
         return []
     if type(saved) is Packed:
@@ -388,9 +388,9 @@ def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     node = as_recorded(node)
     arity = len(node.edges)
     found = []
-    for kept, indexes in zip(saved, node.op.saves.indexes, strict=True):
-        if kept is not None:
-            values = (kept,) if len(indexes) == 1 else kept
+    for of_rule, indexes in zip(saved, node.op.saves.indexes, strict=True):
+        if of_rule is not None:
+            values = (of_rule,) if len(indexes) == 1 else of_rule
             for value, i in zip(values, indexes, strict=True):
                 if i <= arity:
                     found += [(i, v) for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
@@ -398,7 +398,7 @@ def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
 
 
 def verify_saved(node: Node, saved: Any, only: int = -1) -> None:
-    """Raise if one of the node's kept values, or the one asked for, was written after the node was recorded."""
+    """Raise if one of the node's saved values, or the one asked for, was written after the node was recorded."""
     node = as_recorded(node)
     for position, value in saved_arrays(node, saved):
         if only not in (-1, position):
@@ -417,7 +417,7 @@ def verify_saved(node: Node, saved: Any, only: int = -1) -> None:
 
 
 def unpacked(node: Node) -> Any:
-    """Return what the node keeps, or raise if it was freed."""
+    """Return what the node saves, or raise if it was freed."""
     saved = node.saved
     if type(saved) is Packed:
         return saved.load()
@@ -429,7 +429,7 @@ def unpacked(node: Node) -> Any:
 
 
 def lift_one(node: Node, value: Any, index: int) -> Any:
-    """Return a kept value as the tensor it was: an input on its edge, the output on the node itself."""
+    """Return a saved value as the tensor it was: an input on its edge, the output on the node itself."""
     edges = node.edges
     if type(value) is ndarray and node.targets is None and index < len(edges):  # as nearly always
         return wrap(value, edges[index])

@@ -42,8 +42,8 @@ class CopySlices(Node):
     strides: tuple[int, ...]
 
     def lifted(self) -> Any:
-        """Return what the op kept, as tensors."""
-        # What the op kept is kept here, so that freeing this node frees it.
+        """Return what the op saved, as tensors."""
+        # What the op saved is kept here, so that freeing this node frees it.
         self.inner.saved = self.saved
         try:
             return self.inner.lifted()
@@ -51,7 +51,7 @@ class CopySlices(Node):
             self.inner.saved = None
 
     def verify(self) -> None:
-        """Raise if a value that the op kept was written since."""
+        """Raise if a value that the op saved was written since."""
         verify_saved(self.inner, self.saved)
 
 

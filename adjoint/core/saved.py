@@ -35,7 +35,7 @@ def saved_properties(op: Any, titles: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _viewed(node: Any, view: Any) -> Any:
-    """Return something that a node shows of what it keeps, or of the form of its output."""
+    """Return something that a node shows of what it saves, or of the form of its output."""
     op, form = node.op, form_of(node)
     names = op.saves.names(op.inputs, op.params)
     value = view(lambda name: saved_value(node, names.index(name)) if name in names else None, form and form.shape)
@@ -48,20 +48,20 @@ def saved_value(node: Node, index: int) -> Any:
     """Return what a node has saved of the value at a position of its environment, as the tensor it was."""
     verify_saved(node, node.saved, index)
     saved = unpacked(node)
-    for kept, indexes in zip(saved, node.op.saves.indexes, strict=True):
-        if kept is not None and index in indexes:
-            value = kept if len(indexes) == 1 else kept[indexes.index(index)]
+    for of_rule, indexes in zip(saved, node.op.saves.indexes, strict=True):
+        if of_rule is not None and index in indexes:
+            value = of_rule if len(indexes) == 1 else of_rule[indexes.index(index)]
             leaf = getattr(node.edges[index], "variable", None) if index < len(node.edges) else None
             return leaf if leaf is not None and leaf.array is value else lift_one(node, value, index)
     return None
 
 
 def saved_parameter(node: Node, name: str) -> Any:
-    """Return a parameter that a node keeps; None if it does not, or not any more."""
+    """Return a parameter that a node saves; None if it does not, or not any more."""
     names = node.op.saves.names(node.op.inputs, node.op.params)
-    for kept, indexes in zip(node.saved, node.op.saves.indexes, strict=True) if type(node.saved) is tuple else ():
+    for of_rule, indexes in zip(node.saved, node.op.saves.indexes, strict=True) if type(node.saved) is tuple else ():
         if names.index(name) in indexes:
-            return kept if len(indexes) == 1 else kept[indexes.index(names.index(name))]
+            return of_rule if len(indexes) == 1 else of_rule[indexes.index(names.index(name))]
     return None
 
 
@@ -81,7 +81,7 @@ def freed_hooks_error() -> RuntimeError:
 
 
 def saved_input(node: Node, index: int) -> Any:
-    """Return an input that a node keeps, as the tensor it was; None if it does not keep it."""
+    """Return an input that a node saves, as the tensor it was; None if it does not keep it."""
     recorded = as_recorded(node)
     if recorded is node:
         return saved_value(node, index)
@@ -93,7 +93,7 @@ def saved_input(node: Node, index: int) -> Any:
 
 
 class SavedTensor:
-    """One kept value of a node, on which pack and unpack hooks can be registered."""
+    """One saved value of a node, on which pack and unpack hooks can be registered."""
 
     __slots__ = ("index", "node")
 
@@ -138,7 +138,7 @@ def _raw_saved(node: Node, index: int) -> SavedTensor:
 
 
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
-    """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
+    """Raise if the node saves one of its inputs that was made in inference mode; transforms take any tensor."""
     made = [i for i, x in enumerate(inputs) if type(getattr(x, "memory", None)) is InferenceStorage]
     only_for = node.op.saves.only_for
     for position, _ in saved_arrays(node, node.saved) if made else ():
