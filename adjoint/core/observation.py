@@ -2,7 +2,7 @@
 
 A captured program, a profile and a watch for lost gradients need the same thing: to stand between a
 program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call comes to
-`primitive.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
+`general.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
 none is on, nobody looks.
 """
 
