@@ -11,12 +11,12 @@ from .core import device as devices
 from .core import dtypes, modes, nodes, overrides, recorders
 from .core import layout as layouts
 from .core.handles import warn_if_has_hooks
-from .core.inplace import is_bare, is_leaf_node
 from .core.nodes import output_index, shown, wrap
 from .core.payload import Payload, has_seen_history, history_below
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, retaining, storage_of
 from .core.views import edge_of, has_history
+from .core.writable import is_bare, is_leaf_node
 from .methods import geometry, graph, protocols
 from .ops import (
     activation,

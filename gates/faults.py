@@ -27,7 +27,7 @@ import numpy as np
 
 import adjoint
 from adjoint.autograd import forward_ad
-from adjoint.core import engine, modes, nodes, payload, recorders
+from adjoint.core import modes, nodes, payload, recorders, tasks
 
 from .summary import summary
 
@@ -201,7 +201,7 @@ def faults(s: State, expected: tuple[Any, ...]) -> list[str]:
         "observer": local.observer is not None,
         "saved-tensor hooks": bool(local.pack_hooks) or local.pack_refusal is not None,
         "autocast": local.autocast is not None or adjoint.is_autocast_enabled("cpu"),
-        "tasks": bool(engine.running.tasks) or bool(nodes.passes),
+        "tasks": bool(tasks.running.tasks) or bool(nodes.passes),
         "silenced": local.silenced != 0,
         "too few unusual": modes.unusual < 0,
     }
@@ -231,7 +231,7 @@ def reset() -> None:
     modes.local.key, modes.local.grad = key, True
     for words in (modes.off, nodes.passes, recorders.recorded_passes):
         words.clear()
-    engine.running.__dict__.clear()
+    tasks.running.__dict__.clear()
     payload.inside.__dict__.clear()
     forward_ad._levels.clear()
     adjoint.set_autocast_enabled("cpu", False)

@@ -14,9 +14,9 @@ from typing import Any
 
 from ..core import device as devices
 from ..core import dtypes, modes, primitive
-from ..core.inplace import is_leaf_node
 from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
+from ..core.writable import is_leaf_node
 from ..cuda.devices import is_available as has_gpu
 from ..devices.contract import by_class
 from ..ops.literals import depth_outside

@@ -1,7 +1,7 @@
-"""A budget for what the graph keeps: values over it are dropped, and computed again when the backward asks.
+"""A budget for what the graph saves: values over it are dropped, and computed again when the backward pass needs them.
 
 Inside `memory_budget` an observer sees every op, and so knows how each value was made: by which op, from which
-values. What a node keeps is handed over here by the saved-tensor hooks. When the bytes kept exceed the budget,
+values. What a node saves is handed over here by the saved-tensor hooks. When the bytes kept exceed the budget,
 the values that are cheapest to compute again, by seconds per byte, are let go; cheap means the time the op took,
 and that of its inputs as far as they are gone too. A backward pass that needs a value which is gone replays
 its ops, on bare arrays, the same kernels on the same inputs, so the gradients are the same bit for bit. What is
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from ..core import modes
-from ..core.engine import running
+from ..core.general import unobserved
 from ..core.nodes import wrap
 from ..core.observation import Observer
-from ..core.primitive import unobserved
+from ..core.tasks import running
 from ..core.tensor import TensorBase, clock, owner_of, tick, written_ledger
 from ..errors import InPlaceError, place
 
@@ -58,7 +58,7 @@ class _Value:
         self.recipe: _Recipe | None = None
         self.number = 0  # which output of the recipe
         self.view = False  # whether it looks at the memory of the recipe's first input
-        self.holds = 0  # how many kept values of live nodes lie in its memory
+        self.holds = 0  # how many saved values of live nodes lie in its memory
         self.bytes = int(array.nbytes)
         self.born = self.stamp = tick()  # when it was first made, and when the present array was
 
@@ -87,7 +87,7 @@ class _Value:
 
 
 class _Hold:
-    """Stands in the graph for a kept value; when the node lets go of it, so does the budget."""
+    """Stands in the graph for a saved value; when the node lets go of it, so does the budget."""
 
     __slots__ = ("budget", "root", "value")
 
@@ -307,7 +307,7 @@ class memory_budget(Observer):
             value.array = None
 
     def _release(self, value: _Value) -> None:
-        """Forget a value that no node keeps any more."""
+        """Forget a value that no node saves any more."""
         if value.recipe is not None:
             self._drop(value)
 

@@ -1,4 +1,4 @@
-"""A debug mode: custom functions are checked against finite differences, kept values against writes nobody saw."""
+"""A debug mode: custom functions are checked against finite differences, saved values against writes nobody saw."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class FunctionGradientError(RuntimeError):
 class debug_mode:
     """Check what PyTorch takes on trust, while the context is on.
 
-    A checksum of every value kept for the backward pass finds a write that went past the version counter: through the
+    A checksum of every value saved for the backward pass finds a write that went past the version counter: through the
     NumPy array a tensor came from or was given out as, through ``.data``, through a C library. The first call of every
     custom `Function` is repeated in double precision and its backward compared with finite differences.
 
     Parameters
     ----------
     saved
-        Whether kept values are checked.
+        Whether saved values are checked.
     functions
         Whether custom functions are.
 
@@ -68,7 +68,7 @@ class debug_mode:
         modes.local.checked_functions = self.before
 
 
-# --- Kept values -------------------------------------------------------------------------------------
+# --- Saved values -------------------------------------------------------------------------------------
 
 
 def _digest(array: Any) -> bytes:
@@ -87,7 +87,7 @@ def _unpack(packed: tuple[Any, bytes, str]) -> Any:
     if digest and _digest(array) != digest:
         raise InPlaceError(
             "one of the variables needed for gradient computation was written behind adjoint's back: "
-            f"{describe(array)}, kept at {where}, is not what it was. No op counted this write; it came through memory "
+            f"{describe(array)}, saved at {where}, is not what it was. No op counted the write; it came through memory "
             "that the tensor shares, such as a NumPy array (from_numpy, numpy()) or .data. Write to a copy."
         )
     return wrap(array)

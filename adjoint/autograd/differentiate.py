@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..core import dtypes, engine, modes
+from ..core import dtypes, engine, modes, pruning
 from ..core.engine import start_gradient
 from ..core.nodes import (
     Form,
@@ -97,7 +97,7 @@ def _node_of_edge(edge: GradientEdge, roots: Sequence[Any] = ()) -> Any:
         )
     if not isinstance(node, MultipleNode) or getattr(node, "single", False):
         return node
-    outputs = (n for n in engine.reach(roots) if type(n) is Output and n.edges[0] is node and n.index == number)
+    outputs = (n for n in pruning.reach(roots) if type(n) is Output and n.edges[0] is node and n.index == number)
     return next(outputs, None) or output_node(node, number)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
-import weakref
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
@@ -12,45 +12,25 @@ from typing import Any
 import numpy as np
 
 from ..core import modes, nodes, recorders
-from ..core.anomaly import Trail
-from ..core.inplace import check_writable, is_leaf_node, rebase
 from ..core.nodes import (
     Cotangents,
     Extra,
-    Freed,
-    MultipleNode,
-    Node,
-    Output,
-    Own,
     Special,
-    check_hooks,
-    checked_unpacked,
-    differentiable,
-    extra_of,
-    first_is_newest,
-    freed_error,
-    freed_hooks_error,
-    output_node,
-    packed_by,
+    new_node,
     wrap,
 )
 from ..core.observation import literal
-from ..core.payload import Payload, is_captured, top_payload, transforming
-from ..core.primitive import fit, getframe
+from ..core.payload import Payload, top_payload, transforming
+from ..core.primitive import fit
 from ..core.tensor import (
     STALE,
-    InferenceStorage,
     TensorBase,
-    View,
-    clock,
-    note_write,
-    storage_of,
     tick,
-    written_ledger,
 )
-from ..core.views import edge_of, watch_base
+from ..core.views import edge_of
 from ..devices.contract import by_class
-from ..errors import InPlaceError, place
+from .context import BackwardCFunction, ClearingNode, FunctionCtx, call_backward, needs, saved_of
+from .outputs import Outputs
 
 __all__ = [
     "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
@@ -58,293 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Kept:
-    """A tensor given to `save_for_backward`: enough to give it back without holding an output."""
-
-    __slots__ = ("array", "edge", "memory", "output", "packed", "tensor", "unpack")
-
-    array: Any
-    tensor: Any  # the tensor itself, if it is no output of the node
-    edge: Any
-    memory: Any
-    output: int | None
-    packed: Any
-    unpack: Any
-
-    def restore(self, node: BackwardCFunction) -> Any:
-        """Return the tensor, if nobody has written to it since."""
-        if self.unpack is not None:
-            return self.unpack(self.packed)
-        ledger = written_ledger(self.array)
-        if ledger is not None and ledger.time > node.stamp:
-            raise InPlaceError(_overwritten(node, ledger))
-        edge = self.edge
-        if self.output is not None:
-            edge = node if node.single else output_node(node, self.output)
-        return wrap(self.array, edge, self.memory)
-
-
-def _overwritten(node: BackwardCFunction, ledger: Any) -> str:
-    kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
-    return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{node.op.title} saved it{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} "
-        f"overwrote it{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Save a copy "
-        "(x.clone()) or use the out-of-place op."
-    )
-
-
-class _OwnOutput:
-    """An attribute of ``ctx`` that holds, on some nodes, one of the node's own outputs.
-
-    The node must not hold the output itself, which holds the node: it keeps what it takes to make it again.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, node: Any, owner: Any = None) -> Any:
-        try:
-            value = node.__dict__[self.name]
-        except (KeyError, AttributeError):
-            raise AttributeError(f"'{owner.__name__}' object has no attribute '{self.name}'") from None
-        return value.restore(node) if type(value) is _Kept else value
-
-    def __set__(self, node: Any, value: Any) -> None:
-        node.__dict__[self.name] = value
-
-    def __delete__(self, node: Any) -> None:
-        del node.__dict__[self.name]
-
-
-class FunctionCtx:
-    """What `forward`, `setup_context` and `backward` of a custom function may call on ``ctx``."""
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for `backward`, which finds them in ``ctx.saved_tensors``."""
-        self.to_save: tuple[Any, ...] | None = tensors
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for `jvp`."""
-        for tensor in tensors:
-            if tensor is not None and not isinstance(tensor, TensorBase):
-                raise AssertionError(
-                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
-                    "on ctx."
-                )
-        self.saved_for_forward: tuple[Any, ...] | None = tensors
-
-    def mark_dirty(self, *args: Any) -> None:
-        """Say which inputs `forward` has written to."""
-        self.dirty_tensors = args
-
-    def mark_non_differentiable(self, *args: Any) -> None:
-        """Say which outputs have no gradient."""
-        self.non_differentiable = args
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Say whether `backward` gets zeros for outputs without a gradient (the default), or None."""
-        if not isinstance(value, bool):
-            raise TypeError(
-                "set_materialize_grads received an invalid combination of arguments - got "
-                f"({type(value).__name__}), but expected (bool)"
-            )
-        self.materialize_grads = value
-
-    def mark_shared_storage(self, *pairs: Any) -> None:
-        """Do nothing; torch keeps the name for old programs."""
-        warnings.warn(
-            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked.",
-            FutureWarning,
-            stacklevel=2,
-        )
-
-
-class BackwardCFunction(MultipleNode, FunctionCtx):
-    """The node of one call of a custom function; the function sees it as ``ctx``."""
-
-    # A dict for whatever the function stores; the rest are plain slots of a node. `forms` has the shape and
-    # dtype of each argument that is a tensor, None for others; `_needs` what `needs_input_grad` is where the
-    # edges do not tell: nothing was recorded, or the program has set it.
-    __slots__ = (
-        "__dict__", "_named", "_needs", "dirty_tensors", "forms", "function", "non_differentiable", "single", "to_save",
-    )  # fmt: skip
-
-    function: Any
-    forms: list[Any]
-    _needs: Any
-    single: bool
-    to_save: tuple[Any, ...] | None
-    dirty_tensors: tuple[Any, ...]
-    non_differentiable: tuple[Any, ...]
-    _named: dict[str, Any] | None  # what the program stored under names that are slots of the node
-
-    # Class attributes are the defaults of what `ctx` methods set.
-    saved_for_forward: tuple[Any, ...] | None = None
-    materialize_grads = True
-    _materialize_non_diff_grads = True  # whether that goes for outputs that were marked as not differentiable
-
-    @property
-    def needs_input_grad(self) -> tuple[bool, ...]:
-        """Which inputs require a gradient."""
-        if self._needs is not None:
-            return self._needs  # type: ignore[no-any-return]
-        return _needs(self.forms, self.edges)
-
-    @needs_input_grad.setter
-    def needs_input_grad(self, value: Any) -> None:
-        self._needs = value
-
-    @needs_input_grad.deleter
-    def needs_input_grad(self) -> None:
-        self._needs = None
-
-    @property
-    def positions(self) -> list[int]:
-        """Which arguments are tensors."""
-        return [i for i, form in enumerate(self.forms) if form is not None]
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` was given."""
-        saved = self.saved
-        written = self.stamp < clock.latest if saved is not None else False
-        if type(saved) is tuple and not written:
-            return saved
-        if saved is None:  # before forward has ended, or in jvp
-            return tuple(self.saved_for_forward or ())
-        if type(saved) is Freed:
-            raise freed_error(self, saved)
-        restored = []
-        for kept in saved:
-            if type(kept) is _Kept:
-                kept = kept.restore(self)
-            elif written and kept is not None:
-                ledger = written_ledger(kept.array)
-                if ledger is not None and ledger.time > self.stamp:
-                    raise InPlaceError(_overwritten(self, ledger))
-            restored.append(kept)
-        return tuple(restored)
-
-    @property
-    def saved_variables(self) -> tuple[Any, ...]:
-        """Old name of `saved_tensors`."""
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
-        return self.saved_tensors
-
-    @property
-    def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        if type(self.saved) is Freed:
-            raise freed_error(self, self.saved)
-        kept = [k if k is None or type(k) is _Kept else _keep(k, edge_of(k), None) for k in self.saved or ()]
-        self.saved = kept or None
-        return tuple(SavedTensor(k, self) for k in kept)
-
-    def lifted(self) -> Any:
-        """Return what was saved: `saved_tensors` makes tensors of it."""
-        return self.saved
-
-    def verify(self) -> None:
-        """Do nothing."""
-        # saved_tensors does, when the function asks for them
-
-    def gradients(self, g: Any) -> list[Any]:
-        """Return one gradient per output, None where none arrived."""
-        if self.single and not isinstance(g, Cotangents):
-            return [g]
-        return super().gradients(g)
-
-    def apply(self, *grads: Any) -> Any:
-        """Call the function's `backward` with these gradients."""
-        return _call_backward(self, grads)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__module__}.{self.op.title} object at {id(self):#x}>"
-
-
-class _ClearingNode(BackwardCFunction):
-    """The node of a function with `clear_saved_tensors_on_access`: what was saved is given out once."""
-
-    __slots__ = ()
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` was given; it can be read once."""
-        if type(self.saved) is Cleared:
-            raise RuntimeError(
-                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
-                "autograd.Function. Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
-            )
-        tensors = super().saved_tensors
-        if self.saved is not None:
-            self.saved = Cleared()
-        return tensors
-
-
-class Cleared:
-    """Left in place of what `saved_tensors` has given out."""
-
-    __slots__ = ()
-
-
-def _needs(forms: list[Any], edges: Any) -> tuple[bool, ...]:
-    """Return, for each argument, whether it is a tensor that has an edge."""
-    remaining = iter(edges)
-    return tuple([form is not None and next(remaining) is not None for form in forms])
-
-
 ndarray, f32, f64 = np.ndarray, np.dtype(np.float32), np.dtype(np.float64)
-
-
-class SavedTensor:
-    """One saved tensor, on which pack and unpack hooks can be registered."""
-
-    def __init__(self, kept: _Kept | None, node: BackwardCFunction) -> None:
-        self._kept, self._node = kept, node
-
-    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
-        """Store what `pack_hook` makes of the tensor, and let `unpack_hook` restore it."""
-        check_hooks(pack_hook, unpack_hook)
-        if self._kept is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if type(self._node.saved) is Freed:
-            raise freed_hooks_error()
-        _pack(self._kept, self._node, pack_hook, unpack_hook)
-
-
-def _pack(
-    kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
-) -> None:
-    if kept.unpack is not None:
-        raise RuntimeError(
-            "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
-            "is allowed at a time."
-        )
-    edge, memory, output = kept.edge, kept.memory, kept.output
-    tensor = kept.tensor
-    if tensor is None:
-        if output is not None:
-            edge = node if node.single else output_node(node, output)
-        tensor = wrap(kept.array, edge, memory)
-    packed = packed_by(pack_hook, tensor)
-    watched = isinstance(packed, TensorBase) and packed.memory is memory
-    if packed is tensor and output is not None:
-        packed = Own(tensor, node, None if node.single else output)
-    kept.packed = packed
-    holder = weakref.ref(node)
-
-    def unpack(packed: Any) -> Any:
-        out = checked_unpacked(unpack_hook(packed.tensor() if type(packed) is Own else packed))
-        owner = holder()
-        if watched and owner is not None and memory.ledger is not None and memory.ledger.time > owner.stamp:
-            raise InPlaceError(_overwritten(owner, memory.ledger))
-        own = kept.edge
-        if output is not None and owner is not None:
-            own = owner if owner.single else output_node(owner, output)
-        return wrap(out.array, own, memory if watched else None)
-
-    kept.unpack = unpack
-    kept.array = kept.tensor = None
 
 
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any, boxed: bool = False) -> list[Any]:
@@ -399,7 +93,7 @@ def _answers(node: Any, g: Any) -> tuple[Any, bool]:
         if node.materialize_grads:
             gs = [_zeros(meta) if v is None and meta else v for v, meta in zip(gs, node.metas, strict=True)]
         tensors = [v if v is None or isinstance(v, TensorBase) else wrap(v) for v in gs]
-    return _call_backward(node, tensors), lift
+    return call_backward(node, tensors), lift
 
 
 def _zeros(meta: Any) -> Any:
@@ -470,12 +164,11 @@ class FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> None:
         super().__init__(name, bases, body)
-        op = Special(f"{name}Backward", _run_boxed if cls.boxed_grads_call else _run_function, wants_undefined=True)
-        cls._op = op
-        base = _ClearingNode if cls.clear_saved_tensors_on_access else BackwardCFunction
-        cls._backward_cls = op.node = type(
-            op.title, (base,), {"__slots__": (), "__module__": base.__module__, "_forward_cls": cls}
-        )
+        run = _run_boxed if cls.boxed_grads_call else _run_function
+        base = ClearingNode if cls.clear_saved_tensors_on_access else BackwardCFunction
+        shown = {"__module__": base.__module__, "_forward_cls": cls}
+        cls._op = op = Special(f"{name}Backward", run, base, shown, takes_undefined=True)
+        cls._backward_cls = op.node
         if "vjp" in body:
             cls.backward = staticmethod(_refuse_both) if _given(cls, "backward") else staticmethod(body["vjp"].__func__)
         cls._splits = any("setup_context" in k.__dict__ for k in cls.__mro__ if k.__dict__.get("_is_base") is None)
@@ -705,7 +398,7 @@ def _apply(
         ctx._needs = None
     else:
         ctx.edges = ahead = (None,) * len(edges)
-        ctx._needs = None if grad else _needs(forms, edges)
+        ctx._needs = None if grad else needs(forms, edges)
     ctx.to_save = ctx.saved = ctx.targets = ctx.extra = ctx.code = ctx.single = ctx.metas = ctx._named = None
     ctx.dirty_tensors = ctx.non_differentiable = ()
     if grad:  # modes.set_grad(False), without its call
@@ -752,7 +445,7 @@ def _apply(
             ctx.metas = (form,)  # fewer objects for the garbage collector
         else:
             ctx.metas = ((shape, d, type(array)),)
-        frame = getframe(2)
+        frame = sys._getframe(2)
         code = frame.f_code
         if code is recorders.program:
             ctx.code = code
@@ -765,7 +458,7 @@ def _apply(
             inferred = modes.inferred
             for t in to_save:
                 if t is raw or inferred or not isinstance(t, TensorBase):  # else it is no output of this call
-                    to_save = _saved(ctx, to_save)
+                    to_save = saved_of(ctx, to_save)
                     break
             ctx.saved = to_save
             ctx.to_save = None
@@ -773,7 +466,7 @@ def _apply(
     if constants is not None:
         constants += ctx.non_differentiable
     several = isinstance(raw, tuple)
-    outputs = _Outputs(ctx, args, raw if several else (raw,), several)
+    outputs = Outputs(ctx, args, raw if several else (raw,), several)
     outputs.attach(recording)
     return tuple(outputs.values) if several else outputs.values[0]
 
@@ -792,23 +485,6 @@ def _set_apart(ctx: Any, ours: dict[str, Any]) -> None:
     ctx._named = named or None
 
 
-def _call_backward(node: Any, tensors: Any) -> Any:
-    """Call the user's backward with its own values on ctx, where their names are those of a node's slots."""
-    backward, named = node.function.backward, node._named
-    if node.function.boxed_grads_call:
-        tensors = ([*tensors],)
-    if named is None:
-        return backward(node, *tensors)
-    ours = {name: getattr(node, name) for name in named}
-    for name, value in named.items():
-        setattr(node, name, value)
-    try:
-        return backward(node, *tensors)
-    finally:
-        for name, value in ours.items():
-            setattr(node, name, value)
-
-
 def _references_to_local() -> int:
     value = object()
     return getrefcount(value)
@@ -820,213 +496,6 @@ _UNSHARED = _references_to_local()  # of what only a local variable holds; inter
 def _is_only_saved(raw: Any, references: int, to_save: tuple[Any, ...] | None) -> bool:
     """Return whether all references to an output but the caller's are from what was saved for backward."""
     return references - sum(t is raw for t in to_save or ()) <= _UNSHARED
-
-
-def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
-    """Return what to store of saved tensors: as they are, or a list where some must be made again.
-
-    The node's own outputs are stored as what it takes to make them again.
-    """
-    own = False
-    for position, t in enumerate(tensors):
-        if isinstance(t, TensorBase):
-            if modes.inferred and type(t.memory) is InferenceStorage and not is_captured(t):
-                raise RuntimeError(
-                    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-                    "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
-                    "normal tensor and use it in autograd, or use `adjoint.no_grad()` instead of "
-                    "`adjoint.inference_mode()`."
-                )
-            node = t.node
-            if node is ctx or node is STALE or type(node) is Output:
-                own = True
-        elif t is not None:
-            raise TypeError(
-                f"save_for_backward can only save variables, but argument {position} is of type {type(t).__name__}; "
-                "assign other values to ctx itself"
-            )
-    return [_without_cycle(ctx, t) for t in tensors] if own else tensors
-
-
-def _without_cycle(ctx: Any, t: Any) -> Any:
-    output = None if t is None else _output_index(ctx, t)
-    return t if output is None else _keep(t, None, output)
-
-
-def _keep(t: Any, edge: Any, output: int | None) -> _Kept:
-    kept = _Kept()
-    kept.array, kept.edge, kept.memory, kept.output, kept.unpack = t.array, edge, storage_of(t), output, None
-    kept.tensor = t if output is None else None
-    return kept
-
-
-def _output_index(ctx: Any, t: Any) -> int | None:
-    """Return which output of the node `t` is, or None."""
-    node = t.node
-    if node is ctx:
-        return 0
-    if type(node) is Output and node.edges[0] is ctx:
-        return node.index
-    if node is STALE and any(t is d for d in ctx.dirty_tensors):
-        return 0
-    return None
-
-
-class _Outputs:
-    """The results of one call, being given their history."""
-
-    __slots__ = ("args", "constant", "ctx", "dirty", "places", "several", "values")
-
-    def __init__(self, ctx: BackwardCFunction, args: tuple[Any, ...], values: tuple[Any, ...], several: bool) -> None:
-        self.ctx, self.args, self.several = ctx, args, several
-        self.values = list(values)
-        self.places: dict[int, int] | None = None
-        self.dirty: Any = {id(t) for t in ctx.dirty_tensors} if ctx.dirty_tensors else ()
-        self.constant: Any = {id(t) for t in ctx.non_differentiable} if ctx.non_differentiable else ()
-
-    def place(self, value: Any) -> int | None:
-        """Return which argument a tensor is, if one."""
-        if len(self.args) < 16:
-            for i, a in enumerate(self.args):
-                if a is value:
-                    return i
-            return None
-        if self.places is None:
-            last_first = zip(reversed(self.args), range(len(self.args) - 1, -1, -1), strict=True)
-            self.places = {id(a): i for a, i in last_first}  # so that of an argument's places the first stays
-        return self.places.get(id(value))
-
-    def attach(self, recording: bool) -> None:
-        """Connect the outputs to the node and let it keep what was saved."""
-        ctx, values = self.ctx, self.values
-        attributes = ctx.__dict__
-        dirty = ctx.dirty_tensors
-        returned = {id(v) for v in values} if dirty else set()
-        for t in dirty:
-            self._check_dirty(t, recording, id(t) in returned)
-            note_write(t, ctx.op.title)
-        for t in ctx.non_differentiable:
-            if not isinstance(t, TensorBase):
-                raise RuntimeError(
-                    f"mark_non_differentiable only accepts variable arguments, but got {type(t).__name__}"
-                )
-        if not recording:
-            self.values = [v if self.place(v) is None else self._unrecorded(v) for v in values]
-            return
-        ctx.single = not self.several
-        ctx.metas = tuple(
-            [(v.array.shape, v.array.dtype, type(v.array)) if isinstance(v, TensorBase) else None for v in values]
-        )
-        ctx.code, ctx.lasti = recorders.outside(getframe(2))
-        ctx.stamp = tick()
-        plain = not dirty and not ctx.non_differentiable
-        for i, v in enumerate(values):
-            if isinstance(v, TensorBase):
-                usual = plain and v.node is None and v.lineage is None and v.array.dtype.kind == "f"
-                if usual and self.place(v) is None:
-                    v.node = output_node(ctx, i) if self.several else ctx
-                else:
-                    values[i] = self._attach_one(v, i)
-        if self.several:
-            own = [v.node for v in values if isinstance(v, TensorBase) and type(v.node) is Output]
-            first_is_newest([node for node in own if node.edges[0] is ctx])
-        if ctx.non_differentiable and not ctx._materialize_non_diff_grads:
-            ctx.metas = tuple([None if id(v) in self.constant else m for v, m in zip(values, ctx.metas, strict=True)])
-        self._keep(attributes)
-        if modes.unusual and modes.local.anomaly_stack:
-            extra_of(ctx).traceback = Trail.now()
-
-    def _check_dirty(self, t: Any, recording: bool, returned: bool) -> None:
-        ctx = self.ctx
-        if not isinstance(t, TensorBase):
-            raise RuntimeError(
-                f"mark_dirty can only accept variables, but argument is of type {type(t).__name__} ({ctx.op.title})"
-            )
-        if not returned:
-            raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as output. The inputs "
-                "that are modified inplace must all be outputs of the Function."
-            )
-        if self.place(t) is None:
-            warnings.warn(
-                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                "should be passed to ctx.mark_dirty().",
-                stacklevel=5,
-            )
-        if recording and t.lineage is None and is_leaf_node(t.node):
-            raise RuntimeError(
-                f"a leaf Variable that requires grad has been used in an in-place operation. {ctx.op.title} marked it "
-                "as dirty: give the function a clone()."
-            )
-        check_writable(t, recording)
-
-    def _unrecorded(self, v: Any) -> Any:
-        """Return an input that `forward` gave back, where nothing is recorded: as another tensor."""
-        if not isinstance(v, TensorBase):
-            return v
-        if v.node is not None and not modes.is_grad_enabled():
-            return v.detach()  # type: ignore[attr-defined]
-        return v if id(v) in self.dirty else self._returned(v, None, 0)
-
-    def _kind(self) -> Any:
-        count = sum(meta is not None for meta in self.ctx.metas or ()) - len(self.constant)
-        return View.MULTIPLE if count > 1 else View.CUSTOM
-
-    def _returned(self, v: Any, node: Any, index: int) -> Any:
-        """Return an input that `forward` gave back as a view of it, with the history of this call."""
-        out = wrap(v.array, node, storage_of(v))
-        out.lineage = View(v if v.lineage is None else v.lineage.base, None, self._kind())
-        if node is not None:
-            out.lineage.maker = f"Output {index} of {self.ctx.op.title.removesuffix('Backward')}"
-        watch_base(out)
-        return out
-
-    def _attach_one(self, v: Any, i: int) -> Any:
-        ctx = self.ctx
-        position = self.place(v)
-        if id(v) in self.constant or not differentiable(v.array.dtype):
-            return v if position is None else v.detach()
-        node: Any = ctx if ctx.single else output_node(ctx, i)
-        if id(v) in self.dirty and position is not None:
-            if v.lineage is not None and not ctx.single:
-                raise RuntimeError(
-                    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
-                    "return more than one Tensor. This is not supported by the current autograd engine: clone the input"
-                )
-            rebase(v, ctx, ctx.positions.index(position) if v.lineage is not None else 0, node)
-            return v
-        if position is not None:
-            return self._returned(v, node, i)
-        if v.lineage is not None and any(v.lineage.base is a or self._shares_base(v, a) for a in self.args):
-            v.lineage.kind = self._kind()
-            v.lineage.maker = f"Output {i} of {ctx.op.title.removesuffix('Backward')}"
-        v.node = node
-        return v
-
-    def _shares_base(self, v: Any, a: Any) -> bool:
-        return isinstance(a, TensorBase) and a.lineage is not None and a.lineage.base is v.lineage.base
-
-    def _keep(self, attributes: dict[str, Any]) -> None:
-        """Store the saved tensors without holding outputs, and take outputs off ctx."""
-        ctx = self.ctx
-        if ctx.to_save:
-            ctx.saved = _saved(ctx, ctx.to_save)
-            ctx.to_save = None
-            if modes.unusual:
-                self._pack_saved()
-        for name, value in attributes.items():
-            if isinstance(value, TensorBase) and _output_index(ctx, value) is not None:
-                attributes[name] = _without_cycle(ctx, value)
-                if not isinstance(type(ctx).__dict__.get(name), _OwnOutput):
-                    setattr(type(ctx), name, _OwnOutput(name))
-        ctx.dirty_tensors = ctx.non_differentiable = ()
-
-    def _pack_saved(self) -> None:
-        ctx = self.ctx
-        if modes.local.pack_hooks:
-            for saved in ctx._raw_saved_tensors:
-                if saved._kept is not None:
-                    saved.register_hooks(*modes.local.pack_hooks[-1])
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -1058,16 +527,12 @@ def _refuse(node: Any, g: Any, edges: Any, saved: Any) -> Any:
     raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 
-_error_op = Special("Error", _refuse, wants_undefined=True)
-_error_op.node = type("Error", (Node,), {"__slots__": (), "__module__": "adjoint"})
+_error_op = Special("Error", _refuse, takes_undefined=True)
 
 
 def _failing(tensor: Any, edges: tuple[Any, ...]) -> Any:
     out = tensor.detach()
-    node = Node()
-    node.op, node.edges, node.saved = _error_op, edges, None
-    node.targets, node.extra, node.code, node.lasti, node.stamp = None, None, None, 0, tick()
-    out.node = node
+    out.node = new_node(_error_op, edges)
     return out
 
 

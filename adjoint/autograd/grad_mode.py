@@ -331,7 +331,7 @@ class enforce_grad_layout_policy(_DecoratorContextManager):
 
 
 class _unsafe_preserve_version_counter(_DecoratorContextManager):
-    """Let writes inside the context pass unnoticed by what kept the tensors before."""
+    """Let writes inside the context pass unnoticed by nodes that saved the tensors before."""
 
     def __init__(self, tensors: Any) -> None:
         self.tensors = tensors if isinstance(tensors, tuple | list) else (tensors,)

@@ -1,15 +1,9 @@
-"""Gradients against finite differences: `gradcheck` and `gradgradcheck`.
-
-Everything is compared as Jacobians of real functions. For a complex input ``x + iy`` an entry is
-``d/dx + i d/dy``, which is what backward returns for a real output; a complex output counts as two
-real ones, its real and its imaginary part, and starting backward from ``i`` instead of 1 gives the
-gradient of the latter.
-"""
+"""Gradients against finite differences: `gradcheck` and `gradgradcheck`."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,243 +15,30 @@ from ..core.tensor import TensorBase
 from ..ops import create
 from .differentiate import grad
 from .function import Function
+from .jacobians import (
+    NOTHING_REQUIRES,
+    PARTS,
+    GradcheckError,
+    Subject,
+    analytical_jacobian,
+    as_tuple,
+    check_step,
+    checked_gradient,
+    difference,
+    distance,
+    forward_jacobian,
+    gradients,
+    joined_parts,
+    numerical_jacobian,
+    on_cpu,
+    parts_of,
+    placed,
+    pushed,
+    replaced,
+    tensors_in,
+)
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
-Jacobian = Any  # a NumPy array: entries of the input, entries of the output
-
-
-class GradcheckError(RuntimeError):
-    """A gradient that `gradcheck` looked at is not what it should be."""
-
-
-# --- The function under test ------------------------------------------------------------------------
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, tuple):
-        return value
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    """Yield the tensors in nested tuples, lists and dicts."""
-    if isinstance(value, TensorBase):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, Iterable) and not isinstance(value, str | bytes | np.ndarray):
-        for item in value:
-            yield from _tensors(item)
-
-
-def _replaced(value: Any, new: dict[int, Any]) -> Any:
-    """Return nested containers with some of their tensors (by id) exchanged."""
-    if isinstance(value, TensorBase):
-        return new.get(id(value), value)
-    if isinstance(value, dict):
-        return {k: _replaced(v, new) for k, v in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(value, "numel"):
-        items = [_replaced(v, new) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
-
-
-def _host(value: Any) -> Any:
-    """Return a tensor's values, or an array's, as a flat copy in the host's memory."""
-    array = value.array if isinstance(value, TensorBase) else value
-    return np.array(devices.place_array(array, devices.CPU), copy=True).reshape(-1)
-
-
-def _place(flat: Any, like: Any) -> Tensor:
-    """Return flat host values as a tensor of the shape, dtype and device of `like`."""
-    array = np.asarray(flat).astype(like.array.dtype).reshape(like.array.shape)
-    return wrap(devices.place_array(array, devices.of(like.array)))
-
-
-class _Subject:
-    """A function, its inputs, those of them to be checked, and which outputs are differentiable."""
-
-    def __init__(self, func: Callable[..., Any], inputs: Any) -> None:
-        self.func = func
-        self.inputs = _as_tuple(inputs)
-        self.checked = [x for x in _tensors(self.inputs) if x.requires_grad]
-        if not self.checked:  # before the function sees what may be no tensor at all
-            raise ValueError(_NOTHING_REQUIRES)
-        self.first = [o for o in _as_tuple(func(*self.inputs)) if isinstance(o, TensorBase)]
-        self.where = [i for i, o in enumerate(self.first) if o.requires_grad]  # type: ignore[attr-defined]
-
-    def outputs(self) -> list[Any]:
-        """Run the function again and return its differentiable outputs."""
-        found = [o for o in _as_tuple(self.func(*self.inputs)) if isinstance(o, TensorBase)]
-        return [found[i] for i in self.where] if self.where else found
-
-    def outputs_of(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """Run the function on other inputs and return the same outputs."""
-        found = [o for o in _as_tuple(self.func(*inputs)) if isinstance(o, TensorBase)]
-        return [found[i] for i in self.where] if self.where else found
-
-
-_PARTS = {"real": np.real, "imag": np.imag}
-
-
-def _parts(output: Tensor) -> tuple[str, ...]:
-    return ("imag", "real") if output.array.dtype.kind == "c" else ("real",)
-
-
-def _joined(along_x: Any, along_y: Any, part: str) -> Jacobian:
-    """Return a Jacobian from derivatives along the real and the imaginary axis of the input."""
-    take = _PARTS[part]
-    return take(along_x) if along_y is None else take(along_x) + 1j * take(along_y)
-
-
-# --- Numerical --------------------------------------------------------------------------------------
-
-
-def _check_step(eps: Any) -> None:
-    """Raise unless the step of the differences is a number."""
-    if isinstance(eps, TensorBase) and eps.is_meta:  # type: ignore[attr-defined]
-        raise NotImplementedError("Cannot copy out of meta tensor; no data! The step eps is a number")
-    if shape := list(getattr(eps, "shape", ())):
-        raise RuntimeError(f"output with shape [] doesn't match the broadcast shape {shape}: the step eps is a number")
-    if isinstance(eps, int) and abs(eps) >= 2**63:
-        raise OverflowError(f"int too big to convert: the step eps is {eps}")
-
-
-def _difference(subject: _Subject, x: Tensor, step: Any, eps: float) -> list[Any]:
-    """Return the central difference of every output along `step`, an array shaped as `x`."""
-    array = x.array
-    kept = array.copy()
-    step = devices.place_array(np.asarray(step), devices.of(array))
-    try:
-        # Written behind the version counter's back: the graph at hand is not gone through again.
-        array[...] = kept + step
-        above = [_host(o) for o in subject.outputs()]
-        array[...] = kept - step
-        below = [_host(o) for o in subject.outputs()]
-    finally:
-        array[...] = kept
-    return [_over(a, b, 2 * eps) for a, b in zip(above, below, strict=True)]
-
-
-def _over(above: Any, below: Any, width: float) -> Any:
-    wide = np.complex128 if above.dtype.kind == "c" else np.float64
-    return (above.astype(wide) - below.astype(wide)) / width
-
-
-def _numerical(subject: _Subject, x: Tensor, eps: float) -> list[tuple[Any, Any]]:
-    """Return, for every output, derivatives along the real and the imaginary axis of each entry of `x`."""
-    axes = []
-    for unit in (1.0, 1j) if x.array.dtype.kind == "c" else (1.0,):
-        rows: list[list[Any]] = []
-        for i in range(x.array.size):
-            step = np.zeros(x.array.size, x.array.dtype if x.array.dtype.kind == "c" else np.float64)
-            step[i] = eps * unit
-            rows.append(_difference(subject, x, step.reshape(x.array.shape), eps))
-        axes.append(rows)
-    return _stacked(axes, subject, x)
-
-
-def _stacked(axes: list[list[list[Any]]], subject: _Subject, x: Tensor) -> list[tuple[Any, Any]]:
-    outputs = subject.first if not subject.where else [subject.first[i] for i in subject.where]
-    found = []
-    for k, out in enumerate(outputs):
-        made = [np.array([row[k] for row in rows]).reshape(x.array.size, out.array.size) for rows in axes]
-        found.append((made[0], made[1] if len(made) > 1 else None))
-    return found
-
-
-# --- Analytical -------------------------------------------------------------------------------------
-
-
-def _backward(output: Tensor, inputs: list[Tensor], start: Tensor) -> list[Any]:
-    return list(grad(output, inputs, start, retain_graph=True, allow_unused=True))
-
-
-def _analytical(output: Tensor, inputs: list[Tensor], part: str, check_dtypes: bool) -> tuple[list[Jacobian], float]:
-    """Return the Jacobian of one output for every input; and how far two backward passes differ."""
-    unit = 1.0 if part == "real" else 1j
-    size = output.array.size
-    found = [np.zeros((x.array.size, size), _wide(x)) for x in inputs]
-    apart = 0.0
-    for j in range(size):
-        basis = np.zeros(size, np.complex128 if part == "imag" else np.float64)
-        basis[j] = unit
-        start = _place(basis, output)
-        passes = [_backward(output, inputs, start) for _ in range(2)]
-        for i, x in enumerate(inputs):
-            one, two = (_checked_gradient(g[i], x, check_dtypes) for g in passes)
-            found[i][:, j] = one
-            apart = max(apart, _distance(one, two))
-    return found, apart
-
-
-def _wide(x: Tensor) -> Any:
-    return np.complex128 if x.array.dtype.kind == "c" else np.float64
-
-
-def _distance(one: Any, two: Any) -> float:
-    same = (one == two) | (np.isnan(one) & np.isnan(two))
-    return float(np.where(same, 0.0, np.abs(one - two)).max(initial=0.0))
-
-
-def _checked_gradient(g: Any, x: Tensor, check_dtypes: bool) -> Any:
-    """Return a gradient's values, zeros for None."""
-    if g is None:
-        return np.zeros(x.array.size, _wide(x))
-    if tuple(g.array.shape) != tuple(x.array.shape):
-        raise GradcheckError(
-            f"grad is incorrect size: {list(g.array.shape)} for an input of shape {list(x.array.shape)}"
-        )
-    if check_dtypes and g.array.dtype != x.array.dtype:
-        raise GradcheckError(f"Gradient has dtype mismatch: {g.dtype} for an input of {x.dtype}")
-    values = _host(g)
-    if values.dtype.kind == "c" and x.array.dtype.kind != "c":
-        raise GradcheckError(f"grad is incorrect type: {g.dtype} for an input of {x.dtype}, which is real")
-    return values.astype(_wide(x))
-
-
-# --- Forward mode -----------------------------------------------------------------------------------
-
-
-def _pushed(subject: _Subject, tangents: dict[int, Tensor]) -> list[Any]:
-    """Return the tangent of every output, given those of some inputs (by id); zeros where there is none."""
-    from ..payloads.dual import Dual
-    from . import forward_ad
-
-    with forward_ad.dual_level():
-        level = forward_ad._levels[-1][1]
-        # Duals that are leaves of their own, those without a tangent too: `func` may differentiate in
-        # reverse mode inside, as gradgradcheck's does.
-        new = {id(x): wrap(Dual(x.detach(), tangents.get(id(x)), level)).requires_grad_() for x in subject.checked}
-        outs = subject.outputs_of(_replaced(subject.inputs, new))
-        found = []
-        for out in outs:
-            value, tangent = forward_ad.unpack_dual(out)
-            if tangent is None:
-                found.append(np.zeros(value.array.size, _wide(value)))
-                continue
-            if tuple(tangent.array.shape) != tuple(value.array.shape):
-                raise GradcheckError(
-                    f"forward-mode tangent is incorrect size: {list(tangent.array.shape)} for an output "
-                    f"of shape {list(value.array.shape)}"
-                )
-            found.append(_host(tangent).astype(_wide(value)))
-    return found
-
-
-def _forward(subject: _Subject, x: Tensor) -> list[tuple[Any, Any]]:
-    """Return what `_numerical` does, by forward mode."""
-    axes = []
-    for unit in (1.0, 1j) if x.array.dtype.kind == "c" else (1.0,):
-        rows = []
-        for i in range(x.array.size):
-            step = np.zeros(x.array.size, _wide(x))
-            step[i] = unit
-            rows.append(_pushed(subject, {id(x): _place(step, x)}))
-        axes.append(rows)
-    return _stacked(axes, subject, x)
-
 
 # --- Comparing --------------------------------------------------------------------------------------
 
@@ -295,29 +76,29 @@ _NOT_REENTRANT = (
 
 
 def _check_slow(
-    subject: _Subject, outputs: list[Tensor], eps: float, rtol: float, atol: float, nondet_tol: float,
+    subject: Subject, outputs: list[Tensor], eps: float, rtol: float, atol: float, nondet_tol: float,
     check_dtypes: bool, backward: bool, forward: bool,
 ) -> None:  # fmt: skip
-    numerical = [_numerical(subject, x, eps) for x in subject.checked]
+    numerical = [numerical_jacobian(subject, x, eps) for x in subject.checked]
     if forward:
         for i, x in enumerate(subject.checked):
-            pushed = _forward(subject, x)
+            pushed = forward_jacobian(subject, x)
             for k, out in enumerate(outputs):
-                for part in _parts(out):
-                    a, n = _joined(*pushed[k], part), _joined(*numerical[i][k], part)
+                for part in parts_of(out):
+                    a, n = joined_parts(*pushed[k], part), joined_parts(*numerical[i][k], part)
                     if not _close(a, n, rtol, atol):
-                        raise GradcheckError(_mismatch(a, n, k, i, part, len(_parts(out)) > 1, _FORWARD))
+                        raise GradcheckError(_mismatch(a, n, k, i, part, len(parts_of(out)) > 1, _FORWARD))
     if not backward:
         return
     for k, out in enumerate(outputs):
-        for part in _parts(out):
-            analytical, apart = _analytical(out, subject.checked, part, check_dtypes)
+        for part in parts_of(out):
+            analytical, apart = analytical_jacobian(out, subject.checked, part, check_dtypes)
             if apart > nondet_tol:
                 raise GradcheckError(_NOT_REENTRANT.format(nondet_tol))
             for i, a in enumerate(analytical):
-                n = _joined(*numerical[i][k], part)
+                n = joined_parts(*numerical[i][k], part)
                 if not _close(a, n, rtol, atol):
-                    raise GradcheckError(_mismatch(a, n, k, i, part, len(_parts(out)) > 1))
+                    raise GradcheckError(_mismatch(a, n, k, i, part, len(parts_of(out)) > 1))
 
 
 # --- Fast mode: one random combination of each Jacobian ---------------------------------------------
@@ -333,58 +114,62 @@ def _direction(x: Tensor, random: np.random.Generator) -> Any:
 
 
 def _check_fast(
-    subject: _Subject, outputs: list[Tensor], eps: float, rtol: float, atol: float, nondet_tol: float,
+    subject: Subject, outputs: list[Tensor], eps: float, rtol: float, atol: float, nondet_tol: float,
     check_dtypes: bool, backward: bool, forward: bool,
 ) -> None:  # fmt: skip
     random = np.random.default_rng(0)
     us = [_direction(x, random) for x in subject.checked]
     vs = [np.abs(_direction(out, random)) for out in outputs]
     pairs = list(zip(subject.checked, us, strict=True))
-    numerical = [_difference(subject, x, eps * u.reshape(x.array.shape), eps) for x, u in pairs]
+    numerical = [difference(subject, x, eps * u.reshape(x.array.shape), eps) for x, u in pairs]
 
     def compare(a: Any, i: int, k: int, part: str, mode: str) -> None:
-        n = float((vs[k] * _PARTS[part](numerical[i][k])).sum())
+        n = float((vs[k] * PARTS[part](numerical[i][k])).sum())
         # As if every entry of the Jacobian were off by `atol`.
         slack = atol * float(np.abs(us[i]).sum()) * float(vs[k].sum())
         if not _close(a, n, rtol, slack):
-            text = _mismatch(np.float64(a), np.float64(n), k, i, part, len(_parts(outputs[k])) > 1, mode)
+            text = _mismatch(np.float64(a), np.float64(n), k, i, part, len(parts_of(outputs[k])) > 1, mode)
             story = _slow_story(subject, outputs[k], i, k, part, eps, rtol, atol, bool(mode))
             raise GradcheckError(text + story)
 
     if forward:
         for i, (x, u) in enumerate(pairs):
-            tangents = _pushed(subject, {id(x): _place(u, x)})
+            tangents = pushed(subject, {id(x): placed(u, x)})
             for k, out in enumerate(outputs):
-                for part in _parts(out):
-                    a = float((vs[k] * _PARTS[part](tangents[k])).sum())
+                for part in parts_of(out):
+                    a = float((vs[k] * PARTS[part](tangents[k])).sum())
                     compare(a, i, k, part, _FORWARD)
     if not backward:
         return
     for k, out in enumerate(outputs):
-        for part in _parts(out):
-            start = _place(vs[k] * (1.0 if part == "real" else 1j), out)
+        for part in parts_of(out):
+            start = placed(vs[k] * (1.0 if part == "real" else 1j), out)
             first, second = (
-                [_checked_gradient(g, x, check_dtypes) for g, x in zip(found, subject.checked, strict=True)]
-                for found in (_backward(out, subject.checked, start) for _ in range(2))
+                [checked_gradient(g, x, check_dtypes) for g, x in zip(found, subject.checked, strict=True)]
+                for found in (gradients(out, subject.checked, start) for _ in range(2))
             )
-            if max(map(_distance, first, second)) > nondet_tol:
+            if max(map(distance, first, second)) > nondet_tol:
                 raise GradcheckError(_NOT_REENTRANT.format(nondet_tol))
             for i, one in enumerate(first):
                 compare(float(np.real(np.conj(one) * us[i]).sum()), i, k, part, "")
 
 
 def _slow_story(
-    subject: _Subject, output: Tensor, i: int, k: int, part: str, eps: float, rtol: float, atol: float,
+    subject: Subject, output: Tensor, i: int, k: int, part: str, eps: float, rtol: float, atol: float,
     forward: bool,
 ) -> str:  # fmt: skip
     """Return what slow mode says about a pair that fast mode found wrong."""
     x = subject.checked[i]
-    n = _joined(*_numerical(subject, x, eps)[k], part)
-    a = _joined(*_forward(subject, x)[k], part) if forward else _analytical(output, [x], part, False)[0][0]
+    n = joined_parts(*numerical_jacobian(subject, x, eps)[k], part)
+    a = (
+        joined_parts(*forward_jacobian(subject, x)[k], part)
+        if forward
+        else analytical_jacobian(output, [x], part, False)[0][0]
+    )
     story = (
         "\nThe above are random combinations of the entries of the Jacobians (fast mode). Entry by entry "
         f"(slow mode):\n\nNumerical:\n{create.tensor(n)}\nAnalytical:\n{create.tensor(a)}\n\n"
-        f"The max per-element difference (slow mode) is: {_distance(a, n)}.\n"
+        f"The max per-element difference (slow mode) is: {distance(a, n)}.\n"
     )
     if _close(a, n, rtol, atol):
         story += (
@@ -397,14 +182,9 @@ def _slow_story(
 # --- What else must hold ----------------------------------------------------------------------------
 
 
-_NOTHING_REQUIRES = (
-    "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
-)
-
-
 def _by_values(func: Callable[..., Any], inputs: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return a function of the values that sparse inputs specify, where there are such, and these in their places."""
-    given = _as_tuple(inputs)
+    given = as_tuple(inputs)
     sparse = {i: _coalesced(x) for i, x in enumerate(given) if isinstance(x, TensorBase) and _is_sparse(x)}
     if not sparse:
         return func, given
@@ -438,7 +218,7 @@ def _like(pattern: Any, values: Any) -> Any:
     return sparse.sparse_compressed_tensor(compressed, plain, values, pattern.shape, layout=pattern.layout)
 
 
-def _check_inputs(subject: _Subject) -> None:
+def _check_inputs(subject: Subject) -> None:
     if any(_is_sparse(out) for out in subject.first):
         raise ValueError(
             "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
@@ -461,9 +241,9 @@ def _check_inputs(subject: _Subject) -> None:
             )
 
 
-def _check_nothing_differentiable(subject: _Subject, eps: float, atol: float) -> None:
+def _check_nothing_differentiable(subject: Subject, eps: float, atol: float) -> None:
     for x in subject.checked:
-        for out, (along_x, along_y) in zip(subject.first, _numerical(subject, x, eps), strict=True):
+        for out, (along_x, along_y) in zip(subject.first, numerical_jacobian(subject, x, eps), strict=True):
             if not differentiable(out.array.dtype):
                 continue
             if not _close(along_x, 0, 0, atol) or not _close(0 if along_y is None else along_y, 0, 0, atol):
@@ -473,11 +253,11 @@ def _check_nothing_differentiable(subject: _Subject, eps: float, atol: float) ->
                 )
 
 
-def _check_zero_start(subject: _Subject) -> None:
+def _check_zero_start(subject: Subject) -> None:
     outputs = subject.outputs()
     starts = [create.zeros_like(o) for o in outputs]
     for g, x in zip(grad(outputs, subject.checked, starts, allow_unused=True), subject.checked, strict=True):
-        if g is not None and np.any(_checked_gradient(g, x, False)):
+        if g is not None and np.any(checked_gradient(g, x, False)):
             raise GradcheckError("backward not multiplied by grad_output: grad_output was zeros, the gradient is not")
 
 
@@ -493,7 +273,7 @@ class _Undefined(Function):
         return None
 
 
-def _check_undefined(subject: _Subject) -> None:
+def _check_undefined(subject: Subject) -> None:
     """Check that a backward rule takes gradients that are None, for all outputs or one, as zeros."""
     count = len(subject.where)
     choices = [tuple(range(count))] + ([(k,) for k in range(count)] if count > 1 else [])
@@ -510,7 +290,7 @@ def _check_undefined(subject: _Subject) -> None:
                 f"an output that nothing depends on, it raised {type(error).__name__}: {error}"
             ) from error
         for g, x in zip(found, subject.checked, strict=True):
-            if g is not None and np.any(_checked_gradient(g, x, False)):
+            if g is not None and np.any(checked_gradient(g, x, False)):
                 _warn_of_undefined()
                 raise GradcheckError(
                     "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
@@ -527,28 +307,28 @@ def _warn_of_undefined() -> None:
     )
 
 
-def _check_undefined_forward(subject: _Subject) -> None:
+def _check_undefined_forward(subject: Subject) -> None:
     """Check that an input without a tangent counts as one with a tangent of zeros."""
     random = np.random.default_rng(2)
-    tangents = {id(x): _place(_direction(x, random), x) for x in subject.checked}
+    tangents = {id(x): placed(_direction(x, random), x) for x in subject.checked}
     for i, x in enumerate(subject.checked):
         some = {key: t for key, t in tangents.items() if key != id(x)}
-        without = _pushed(subject, some)
-        zeros = _pushed(subject, some | {id(x): create.zeros_like(x.detach())})
+        without = pushed(subject, some)
+        zeros = pushed(subject, some | {id(x): create.zeros_like(x.detach())})
         for k, (a, b) in enumerate(zip(without, zeros, strict=True)):
-            if _distance(a, b):
+            if distance(a, b):
                 raise GradcheckError(
                     f"Mismatch in tangent values for output with index: {k} when input: {i} has an undefined tangent "
                     "value. It must count as one of zeros"
                 )
 
 
-def _check_batched(subject: _Subject, rtol: float, atol: float) -> None:
+def _check_batched(subject: Subject, rtol: float, atol: float) -> None:
     """Check a batch of gradients gone through together against one by one."""
     random = np.random.default_rng(3)
     for k, out in enumerate(subject.outputs()):
-        starts = [_place(_direction(out, random), out) for _ in range(2)]
-        one_by_one = [_backward(out, subject.checked, s) for s in starts]
+        starts = [placed(_direction(out, random), out) for _ in range(2)]
+        one_by_one = [gradients(out, subject.checked, s) for s in starts]
         both = wrap(devices.module_of(out.array).stack([s.array for s in starts]))
         try:
             together = grad(out, subject.checked, both, True, allow_unused=True, is_grads_batched=True)
@@ -563,8 +343,8 @@ def _check_batched(subject: _Subject, rtol: float, atol: float) -> None:
                 same = g is None and pair == [None, None]
                 expected: Any = None
             else:
-                expected = np.concatenate([_host(p) for p in pair])
-                same = _close(_host(g), expected, rtol, atol)
+                expected = np.concatenate([on_cpu(p) for p in pair])
+                same = _close(on_cpu(g), expected, rtol, atol)
             if not same:
                 raise GradcheckError(
                     f"For output {k} and input {i}: batched gradients differ from those computed one by one"
@@ -572,20 +352,20 @@ def _check_batched(subject: _Subject, rtol: float, atol: float) -> None:
                 )
 
 
-def _check_batched_forward(subject: _Subject, rtol: float, atol: float) -> None:
+def _check_batched_forward(subject: Subject, rtol: float, atol: float) -> None:
     """Check a batch of tangents pushed together against one by one."""
     from .. import func  # type: ignore[attr-defined, unused-ignore]
     from . import forward_ad
 
     random = np.random.default_rng(4)
     for i, x in enumerate(subject.checked):
-        tangents = [_place(_direction(x, random), x) for _ in range(2)]
-        expected = [_pushed(subject, {id(x): t}) for t in tangents]
+        tangents = [placed(_direction(x, random), x) for _ in range(2)]
+        expected = [pushed(subject, {id(x): t}) for t in tangents]
 
         def push(tangent: Any, x: Any = x) -> Any:
             with forward_ad.dual_level():
                 dual = forward_ad.make_dual(x.detach(), tangent)
-                outs = subject.outputs_of(_replaced(subject.inputs, {id(x): dual}))
+                outs = subject.outputs_of(replaced(subject.inputs, {id(x): dual}))
                 found = [forward_ad.unpack_dual(o) for o in outs]
                 return tuple(create.zeros_like(f.primal) if f.tangent is None else f.tangent for f in found)
 
@@ -598,7 +378,7 @@ def _check_batched_forward(subject: _Subject, rtol: float, atol: float) -> None:
                 "check_batched_forward_grad=True, which pushes two tangents together through vmap"
             ) from error
         for k, g in enumerate(together):
-            if not _close(_host(g), np.concatenate([e[k] for e in expected]), rtol, atol):
+            if not _close(on_cpu(g), np.concatenate([e[k] for e in expected]), rtol, atol):
                 raise GradcheckError(
                     f"For output {k} and input {i}: batched tangents differ from those computed one by one\n\n{g}"
                 )
@@ -668,9 +448,9 @@ def gradcheck(
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
     try:
-        subject = _Subject(*_by_values(func, inputs))
+        subject = Subject(*_by_values(func, inputs))
         _check_inputs(subject)
-        _check_step(eps)
+        check_step(eps)
         if not subject.where:
             _check_nothing_differentiable(subject, eps, atol)
             return True
@@ -742,23 +522,23 @@ def gradgradcheck(
     assert check_rev_over_rev or not check_batched_grad, (
         "Setting check_batched_grad=True requires check_rev_over_rev to be True"
     )
-    arguments = _as_tuple(inputs)
+    arguments = as_tuple(inputs)
     if grad_outputs is None:
         random = np.random.default_rng(5)
-        outs = [o for o in _as_tuple(func(*arguments)) if isinstance(o, TensorBase)]
+        outs = [o for o in as_tuple(func(*arguments)) if isinstance(o, TensorBase)]
         chosen = [o for o in outs if o.requires_grad]  # type: ignore[attr-defined]
         starts = tuple(_random_start(o, random, gen_non_contig_grad_outputs) for o in chosen)
     else:
-        starts = _as_tuple(grad_outputs)
-    if not any(x.requires_grad for x in _tensors(arguments)):
-        raise ValueError(_NOTHING_REQUIRES)
+        starts = as_tuple(grad_outputs)
+    if not any(x.requires_grad for x in tensors_in(arguments)):
+        raise ValueError(NOTHING_REQUIRES)
     count = len(starts)
 
     def gradient(*values: Any) -> Any:
         before, after = values[: len(values) - count], values[len(values) - count :]
-        outs = [o for o in _as_tuple(func(*before)) if isinstance(o, TensorBase)]
+        outs = [o for o in as_tuple(func(*before)) if isinstance(o, TensorBase)]
         outs = [o for o in outs if o.requires_grad]  # type: ignore[attr-defined]
-        wanted = [x for x in _tensors(before) if x.requires_grad]
+        wanted = [x for x in tensors_in(before) if x.requires_grad]
         found = grad(outs, wanted, after, create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
@@ -820,10 +600,10 @@ def get_numerical_jacobian(
         raise ValueError(
             "Expected grad_out to be 1.0. get_numerical_jacobian no longer supports values of grad_out != 1.0."
         )
-    inputs = _as_tuple(inputs)
-    targets = inputs if target is None else _as_tuple(target)
-    subject = _Subject(lambda *given: fn(given), inputs)
-    return [_whole_jacobian(*pair) for x in targets if x.requires_grad for pair in _numerical(subject, x, eps)]
+    inputs = as_tuple(inputs)
+    targets = inputs if target is None else as_tuple(target)
+    subject = Subject(lambda *given: fn(given), inputs)
+    return [_whole_jacobian(*pair) for x in targets if x.requires_grad for pair in numerical_jacobian(subject, x, eps)]
 
 
 def get_numerical_jacobian_wrt_specific_input(
@@ -831,8 +611,8 @@ def get_numerical_jacobian_wrt_specific_input(
 ) -> list[Any]:
     """Return the Jacobians of the outputs of `fn` by one of its inputs, by finite differences."""
     _warn_of_private("get_numerical_jacobian_wrt_specific_input")
-    subject = _Subject(fn, inputs)
-    return [_whole_jacobian(*pair) for pair in _numerical(subject, subject.inputs[input_idx], eps)]
+    subject = Subject(fn, inputs)
+    return [_whole_jacobian(*pair) for pair in numerical_jacobian(subject, subject.inputs[input_idx], eps)]
 
 
 def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> Any:
@@ -847,6 +627,6 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, g
             "Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return "
             "complex outputs."
         )
-    checked = [x for x in _tensors(_as_tuple(inputs)) if x.requires_grad]
-    found, apart = _analytical(output, checked, "real", False)
+    checked = [x for x in tensors_in(as_tuple(inputs)) if x.requires_grad]
+    found, apart = analytical_jacobian(output, checked, "real", False)
     return tuple(wrap(np.asarray(jacobian)) for jacobian in found), apart <= nondet_tol, True, True

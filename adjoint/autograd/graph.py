@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core import device, modes
-from ..core.engine import running
 from ..core.handles import RemovableHandle
-from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
+from ..core.nodes import Hidden, Node, shown, wrap
+from ..core.saved import check_hooks
+from ..core.tasks import running
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..devices.cpu import forks
@@ -209,7 +210,7 @@ def _any_handles(tensors: Sequence[Any], fn: Callable[..., Any], lock: Any) -> l
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[Any]:
-    """Let programs write to tensors that ops have kept: the kept value is cloned when that happens."""
+    """Let programs write to tensors that ops have saved: the saved value is cloned when that happens."""
     if any(
         isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext) for pack, _ in modes.local.pack_hooks
     ):

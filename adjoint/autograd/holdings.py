@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..core import dtypes
-from ..core.engine import AccumulateGrad, reach
-from ..core.nodes import Freed, Packed, kept_arrays, shown
+from ..core.leaves import AccumulateGrad
+from ..core.nodes import Freed, Packed, saved_arrays, shown
+from ..core.pruning import reach
 from ..core.tensor import TensorBase, owner_of
 from ..core.views import edge_of
 from ..errors import place
@@ -16,7 +17,7 @@ __all__ = ["Holding", "Holdings", "saved"]
 
 
 class Holding(NamedTuple):
-    """One array that a node keeps.
+    """One array that a node saves.
 
     `bytes` are those of the array; `shared` says whose memory it is, where it takes none of its own:
     ``"leaf"`` (a parameter's or an input's), or ``"kept above"`` (another row's).
@@ -84,13 +85,13 @@ def function_of(node: Any) -> str:
 
 
 def values_kept(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays that a node keeps, each with the name of the input, or ``"result"``."""
+    """Yield the arrays that a node saves, each with the name of the input, or ``"result"``."""
     held = node.saved
     if held is None or type(held) is Freed:
         return
     names = (*node.op.inputs, "result")
-    if type(held) is Packed or node.op.keeps:
-        pairs = [(names[min(i, len(names) - 1)], v) for i, v in kept_arrays(node, held)]
+    if type(held) is Packed or node.op.saves.indexes:
+        pairs = [(names[min(i, len(names) - 1)], v) for i, v in saved_arrays(node, held)]
     else:  # a custom function, which saves what it likes
         pairs = [("saved", v) for v in held]
     once: set[int] = set()

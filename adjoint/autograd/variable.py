@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..core import engine
+from ..core import tasks
 from ..core.tensor import TensorBase
 from ..ops import create
 
@@ -16,10 +16,10 @@ class _ImperativeEngine:
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
         """Call `callback` when the backward pass that is running now has ended."""
-        tasks = engine.running.tasks
-        if not tasks:
+        task = tasks.current_task()
+        if task is None:
             raise RuntimeError("Final callbacks can only be installed during backward pass.")
-        tasks[-1].callbacks.append(callback)
+        task.callbacks.append(callback)
 
 
 class _VariableMeta(type):

@@ -6,7 +6,7 @@ import enum
 from types import SimpleNamespace
 from typing import Any
 
-from ..core import engine, modes
+from ..core import engine, leaves, modes, pruning, tasks
 from ..core.device import device
 from ..core.dtypes import dtype
 from ..core.overrides import EverythingOff, SubclassesOff, disabled_torch_function
@@ -51,7 +51,7 @@ def _get_function_stack_at(level: int) -> Any:
 
 def _current_graph_task_id() -> int:
     """Return the number of the backward pass that this thread is inside of; -1 outside."""
-    task = engine.current_task()
+    task = tasks.current_task()
     return -1 if task is None else task.number
 
 
@@ -62,7 +62,7 @@ def _current_autograd_node() -> Any:
 
 def _current_graph_task_execution_order() -> list[Any]:
     """Return the nodes of the backward pass that is running, in the order in which they run."""
-    task = engine.current_task()
+    task = tasks.current_task()
     if task is None:
         raise RuntimeError("get_current_graph_task_execution_order should only be called during the backward pass")
     if modes.local.multithreading:
@@ -71,15 +71,15 @@ def _current_graph_task_execution_order() -> list[Any]:
             "disabled, e.g. by running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n"
             "...     torch.autograd.grad(...)\n"
         )
-    return engine.order_of_execution(task)
+    return pruning.order_of_execution(task)
 
 
 def _will_engine_execute_node(node: Any) -> bool:
     """Return whether the backward pass that is running gives `node` a gradient."""
-    task = engine.current_task()
+    task = tasks.current_task()
     if task is None:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
-    if task.captured is not None and type(node) is engine.AccumulateGrad:
+    if task.captured is not None and type(node) is leaves.AccumulateGrad:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
             "currently not supported."
@@ -98,7 +98,7 @@ def _set_multithreading_enabled(enabled: bool) -> None:
 
 def _get_current_graph_task_keep_graph() -> bool:
     """Return whether what the graph has saved survives the backward pass that is running; True outside."""
-    task = engine.current_task()
+    task = tasks.current_task()
     return True if task is None else bool(task.keep)
 
 

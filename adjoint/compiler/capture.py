@@ -20,11 +20,11 @@ import numpy as np
 
 from ..core import device as places
 from ..core import engine, modes
+from ..core.general import as_floating
 from ..core.nodes import Node, wrap
 from ..core.observation import Observer, run_opaque
 from ..core.overrides import is_subclass
 from ..core.payload import Payload, top_payload
-from ..core.primitive import as_floating
 from ..core.promotion import promote_all, promote_some
 from ..core.tensor import TensorBase, View, ours, owner_of
 from ..errors import place

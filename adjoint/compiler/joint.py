@@ -16,7 +16,7 @@ from ..autograd.differentiate import grad
 from ..autograd.function import Function, once_differentiable
 from ..core import interrupts
 from ..core.device import module_of
-from ..core.engine import AccumulateGrad
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import Freed, wrap
 from ..core.tensor import TensorBase
 from ..devices.cpu import forks

@@ -128,7 +128,7 @@ class NaNMade(RuntimeWarning):
 
 
 _here = os.path.dirname(__file__)
-_catchers = frozenset(os.path.join(_here, f"{name}.py") for name in ("recorders", "primitive", "inplace", "engine"))
+_catchers = frozenset(os.path.join(_here, f"{name}.py") for name in ("recorders", "general", "inplace", "engine"))
 _numpy = os.path.dirname(np.__file__)
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from ..errors import describe
-from . import device
-from .tensor import TensorBase
+from ..errors import FreedGraphError, InPlaceError, describe, place
+from . import device, modes
+from .anomaly import has_nan, recording
+from .nodes import Cotangents, Freed, Node, shown, trail_of
+from .tensor import Ledger, TensorBase, depth_outside
 
-_KEPT = (RuntimeError, IndexError, NotImplementedError, MemoryError)
+_AS_THEY_ARE = (RuntimeError, IndexError, NotImplementedError, MemoryError)
 
 
 def translate(op: Any, error: Exception, inputs: tuple[Any, ...]) -> Exception:
     """Return the exception a user should see when `op` failed on `inputs` with `error`."""
     arrays = [v.array if isinstance(v, TensorBase) else v for v in inputs]
-    if op.explain is not None:
-        better = op.explain(error, *arrays)
+    if op.traits.explain is not None:
+        better = op.traits.explain(error, *arrays)
         if better is not None:
             return _noted(better, op, inputs)
     better = _of_devices(arrays) or _of_shapes(op, error, arrays) or _of_dtypes(op, error, arrays)
@@ -101,3 +104,84 @@ def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None
         f"\"{op.name}\" not implemented for '{kinds[0] if kinds else '?'}': the op does not take "
         f"{', '.join(kinds) or 'these operands'}; convert with .to(dtype)"
     )
+
+
+# --- In a backward pass ------------------------------------------------------------------------------
+
+
+def freed_error(node: Node, freed: Freed) -> FreedGraphError:
+    """Return the error for a second pass over a freed node."""
+    message = (
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already been freed). Saved intermediate values of the graph are freed when you call "
+        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+        "graph a second time or if you need to access saved tensors after calling backward."
+    )
+    first = place(freed.code, freed.lasti)
+    recorded = place(node.code, node.lasti)
+    detail = f" The node is {node.op.title}"
+    if recorded:
+        detail += f", recorded at {recorded}"
+    if first:
+        detail += f"; its saved values were freed by the backward pass started at {first}"
+    return FreedGraphError(
+        message + detail + ". If a value is carried from one step to the next, detach() it in between."
+    )
+
+
+def overwritten(node: Node, position: int, ledger: Ledger) -> InPlaceError:
+    """Return the error for a saved value that was written after it was saved."""
+    names = (*node.op.inputs, "result")
+    which = names[position] if position < len(names) else "value"
+    saved_at, written_at = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
+    return InPlaceError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{node.op.title} saved its {'result' if which == 'out' else f'input {which!r}'}"
+        f"{f' at {saved_at}' if saved_at else ''}, and {ledger.operation or 'an in-place op'} overwrote it"
+        f"{f' at {written_at}' if written_at else ''} (it is at version {ledger.version}). Write to a copy "
+        "(x.clone()) or use the out-of-place op. Hint: adjoint.autograd.set_detect_anomaly(True) shows "
+        "the whole forward traceback."
+    )
+
+
+def refuse_nan(node: Any, edges: Any, results: Any) -> None:
+    """Raise if a node's rules have returned a NaN."""
+    for i, r in enumerate(results):
+        if edges[i] is None or r is None or isinstance(r, Cotangents):
+            continue
+        value = r.array if isinstance(r, TensorBase) else r
+        if has_nan(value):
+            raise RuntimeError(f"Function '{node.op.title}' returned nan values in its {i}th output.")
+
+
+def explain_backward(error: Exception, node: Any, freed: Freed | None) -> None:
+    """Add to an exception which op's backward it came from and where that op was recorded."""
+    if node is None:
+        return
+    if type(node.saved) is Freed and node.saved is not freed and not isinstance(error, RuntimeError):
+        if modes.local.anomaly:
+            _warn_of_anomaly(node)
+        raise freed_error(node, node.saved) from None
+    where = place(node.code, node.lasti)
+    note = f"in the backward of {shown(node).op.title}" + (f", recorded at {where}" if where else "")
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+    if modes.local.anomaly:
+        _warn_of_anomaly(node)
+
+
+def _warn_of_anomaly(node: Any) -> None:
+    """Warn with the forward traceback of the op whose backward failed, and of those that led to it, as torch does."""
+    what, told = "Error detected in", "forward call that caused the error"
+    while node is not None:
+        text, trail, where = f"{what} {shown(node).op.title}. ", trail_of(node), place(node.code, node.lasti)
+        if trail is None:
+            text += (
+                "No forward pass information available. Enable detect anomaly during forward pass for more information."
+                f"{f' It was recorded at {where}.' if where else ''}"
+            )
+        else:
+            text += f"Traceback of {told}:\n{''.join(trail.format())}"
+        warnings.warn(text, stacklevel=depth_outside())
+        node = None if trail is None else recording.parent(node.stamp)
+        what, told = "Previous calculation was induced by", "forward call that induced the previous calculation"

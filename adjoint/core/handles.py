@@ -14,7 +14,7 @@ _ids = itertools.count().__next__
 class RemovableHandle:
     """Removes a hook: by `remove`, or at the end of a ``with`` block.
 
-    It refers to the dict of hooks weakly where the dict allows, so that it keeps nothing alive.
+    It refers to the dict of hooks weakly where the dict allows, so that it saves nothing alive.
     """
 
     def __init__(

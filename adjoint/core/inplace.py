@@ -1,13 +1,10 @@
-"""Writing into tensors: what is refused, the version counter, and how history is rebased.
+"""Writing into tensors: the in-place forms of primitives.
 
-An in-place op computes into its first input's array, then takes that input's place in the graph. If the
-input is a view, the write changes the history of the whole base: its new node, `CopySlices`, splits an
-arriving gradient into the written part, which goes through the op, and the rest, which passes by.
+An in-place op computes into its first input's array, then takes that input's place in the graph (rebasing.py).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,30 +15,25 @@ from ..devices.cpu.constants import float32_constants, float32_integers, float64
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error, not_implemented
-from .nodes import Hidden, Node, Special, differentiable, registry, verify_kept, wrap
+from .general import NUMBERS, build_node, explained, quietly, refuse_new_nan, refuse_strangers
+from .nodes import differentiable, registry, wrap
 from .overrides import answered, asked, has_handler, plain
-from .payload import Payload, is_captured, top_payload
-from .primitive import NUMBERS, Op, Primitive, build_node, explained, quietly, refuse_new_nan, refuse_strangers
+from .payload import Payload, top_payload
+from .primitive import Op, Primitive
 from .promotion import convert, result_type
+from .rebasing import copies_overlapping, rebase, with_part
 from .tensor import (
     STALE,
-    InferenceStorage,
     TensorBase,
-    View,
     ledger_of,
     mark_stale,
     note_write,
     owner_of,
-    retain_later,
     storage_of,
-    tick,
 )
-from .views import edge_of, is_detached, is_detached_itself, move_retain, refused_view, replayed, way_from_base
+from .views import edge_of, is_detached, is_detached_itself
+from .writable import check_history, check_partial_overlap, check_writable, overlaps_itself
 
-_OVERLAPPING = (
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
-    "clone() the tensor before performing the operation."
-)
 ndarray = np.ndarray
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
@@ -270,7 +262,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     if not modes.off or modes.local.grad:
         view = x.lineage
         if x.node is STALE and view is not None and view.base.node is not None and not is_detached(view):
-            _check_history(x)  # before its history is rebuilt, which may be refused in other words
+            check_history(x)  # before its history is rebuilt, which may be refused in other words
         edges = tuple([edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True)])
         if x.node is not None and edges[0] is None:
             edges = (edge_of(x), *edges[1:])
@@ -297,25 +289,26 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         if result is NotImplemented:
             raise
         return result
-    kept = _kept_before(op, edges, values, x.array) if recording else values
+    saved = _saved_before(op, edges, values, x.array) if recording else values
     if modes.unusual and modes.local.observer is not None:
         if recording:
-            kept = modes.local.observer.saved_inputs(inputs, kept)
+            saved = modes.local.observer.saved_inputs(inputs, saved)
         modes.local.observer.compute_into(op, x, inputs, params, lambda: compute_into(op, x, values, params))
     else:
         compute_into(op, x, values, params)
     note_write(x, f"{op.name}_")
     if recording and differentiable(x.array.dtype):
-        rebase(x, build_node(op.in_place(), edges, owned, kept, params, x.array), 0)
+        rebase(x, build_node(op.in_place(), edges, owned, saved, params, x.array), 0)
         if x.lineage is not None and type(x.array) is ndarray and not x.array.flags.c_contiguous:
             if overlaps_itself(x.array):  # which only a value for all may be written into
-                x.lineage.base.node.op = _copies_overlapping
+                x.lineage.base.node.op = copies_overlapping
     return x
 
 
-def _kept_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: Any) -> tuple[Any, ...]:
-    """Return the operands as the rules keep them: those in the memory about to be written as copies."""
-    wanted = set(op.keeps[0]) if op.joint else {i for e, kept in zip(edges, op.keeps, strict=True) if e for i in kept}
+def _saved_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: Any) -> tuple[Any, ...]:
+    """Return the operands as the rules save them: those in the memory about to be written as copies."""
+    indexes = op.saves.indexes
+    wanted = set(indexes[0]) if op.joint else {i for e, saved in zip(edges, indexes, strict=True) if e for i in saved}
     owner = owner_of(written)
     return tuple(
         v.copy() if i in wanted and hasattr(v, "copy") and (i == 0 or owner_of(v) is owner) else v
@@ -441,7 +434,7 @@ def _write_payload(
     _refresh_stale(x, *rest)
     if type(top).overwrite(op, x, rest, params, top.level):
         return x
-    # What enters the op as a value is kept as it is now: the tensor itself is about to hold something else.
+    # What enters the op as a value is saved as it is now: the tensor itself is about to hold something else.
     before = x if level == top.level else wrap(x.array, x.node)
     result = op.call(before, *rest, *params)
     result = fitted(op, x, result)
@@ -456,14 +449,14 @@ def _write_payload(
                 _leave_detached(op, x, result)
                 return x
             recorded = False
-        whole = _with_part(base, x.lineage.replay, result)
+        whole = with_part(base, x.lineage.replay, result)
         if recorded:
             base.array, base.node = whole.array, whole.node
         else:
             base.array = _keeping(whole.array, base.array, is_detached(x.lineage))
         whole.array.note_holder(base)
         x.array, x.node = result.array, STALE
-    ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
+    ledger_of(storage_of(x)).version += 1  # no memory was written: a node that saved the old value still has it
     mark_stale(x, ledger_of(storage_of(x)), transformed=True)
     return x
 
@@ -567,240 +560,3 @@ def _refresh_stale(*tensors: Any) -> None:
     for t in tensors:
         if isinstance(t, TensorBase) and t.node is STALE:
             edge_of(t)
-
-
-def _with_part(base: Any, replay: tuple[Any, ...], part: Any) -> Any:
-    """Return a tensor equal to `base` but for the part that a view looks at."""
-    shape = tuple(base.shape)
-    places = np.arange(math.prod(shape)).reshape(shape)
-    for op, params in replay:
-        places = replayed(op, places, params)
-    if np.unique(places).size < places.size:
-        raise RuntimeError(_OVERLAPPING)
-    reshape, count = registry["reshape"].call, math.prod(part.shape)
-    flat = reshape(base, (math.prod(shape),))
-    return reshape(registry["index_copy"].call(flat, reshape(part, (count,)), places.reshape(-1), 0), shape)
-
-
-# --- What is refused -------------------------------------------------------------------------------
-
-
-def check_writable(x: TensorBase, recording: bool, operation: str = "copy", overlapping: bool = False) -> None:
-    """Raise if the tensor may not be written in the current mode."""
-    check_changeable(x, recording, operation)
-    array = x.array
-    if type(array) is np.ndarray:
-        flags = array.flags
-        if not flags.c_contiguous and not overlapping and overlaps_itself(array):
-            raise RuntimeError(_OVERLAPPING)
-        if not flags.writeable:
-            raise RuntimeError(
-                "the tensor's memory is read-only (it came from a NumPy array or file that may not be "
-                "written); clone() it before writing to it"
-            )
-
-
-def check_changeable(x: TensorBase, recording: bool, operation: str = "copy") -> None:
-    """Raise if the tensor may not be changed in place in the current mode, whatever its memory."""
-    if modes.transforms and is_captured(x):
-        raise RuntimeError(
-            "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
-            f"(aten::{operation}_) that would mutate a captured Tensor. This is not supported; please rewrite the "
-            "function being transformed to explicitly accept the mutated Tensor(s) as inputs."
-        )
-    if modes.inferred:
-        refuse_inference_write(x)
-    if recording:
-        _check_history(x)
-
-
-def refuse_inference_write(x: TensorBase) -> None:
-    """Raise if the tensor was made in inference mode, which is over."""
-    if type(x.memory) is InferenceStorage and not modes.local.inference:
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
-            "to get a normal tensor before doing inplace update."
-        )
-
-
-def _check_history(x: TensorBase) -> None:
-    view = x.lineage
-    if view is not None:
-        if view.kind != View.NORMAL:
-            raise RuntimeError(refused_view(x, indirectly=False))
-        if view.epoch == -1:
-            way_from_base(x)  # which may be refused
-        if x.node is not None and (view.base.node is None or is_leaf_node(view.base.node)):
-            raise RuntimeError(
-                "a view of a leaf Variable that requires grad is being used in an in-place operation. Write "
-                "under adjoint.no_grad(), or make the leaf's value with an op first."
-            )
-    if x.node is not None and is_bare(x):
-        raise RuntimeError(
-            "a leaf Variable that requires grad is being used in an in-place operation. Write under "
-            "adjoint.no_grad() (as an optimizer does), or use the out-of-place op."
-        )
-
-
-def is_bare(x: TensorBase) -> bool:
-    """Return whether a tensor has no node of an op, of a stale view: had none; its history is not rebuilt for that."""
-    if x.node is STALE and x.lineage is not None:
-        return getattr(x.lineage, "bare", False)
-    return x.node is None or is_leaf_node(x.node)
-
-
-def is_leaf_node(node: Any) -> bool:
-    """Return whether a tensor's node is that of a leaf which requires a gradient."""
-    return type(node) is Hidden or type(node).__name__ == "AccumulateGrad"
-
-
-def overlaps_itself(array: Any) -> bool:
-    """Return whether two elements of the array lie at one address."""
-    dims = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
-    if array.size == 0:
-        return False
-    reach = array.itemsize
-    for stride, size in dims:
-        if stride < reach:
-            return stride == 0 or _collides(dims, array.itemsize)
-        reach = stride * (size - 1) + reach
-    return False
-
-
-def _collides(dims: list[tuple[int, int]], itemsize: int) -> bool:
-    # Interleaved dimensions may still never meet; small cases are counted out, large ones refused.
-    total = 1
-    offsets = np.zeros(1, dtype=np.int64)
-    for stride, size in dims:
-        total *= size
-        if total > 1_000_000:
-            return True
-        offsets = (offsets[:, None] + stride * np.arange(size)).ravel()
-    offsets.sort()
-    return bool((np.diff(offsets) < itemsize).any())
-
-
-def _dense(array: Any) -> bool:
-    reach = array.itemsize
-    dims = sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
-    for stride, size in dims:
-        if stride != reach:
-            return False
-        reach = stride * size
-    return True
-
-
-def check_partial_overlap(written: Any, read: Any) -> None:
-    """Raise if `read` shares part of the memory that is about to be written, but not exactly all."""
-    if type(written) is not np.ndarray or type(read) is not np.ndarray:
-        return
-    if not (_dense(written) and _dense(read)) or not np.may_share_memory(written, read):
-        return
-    if written.ctypes.data == read.ctypes.data and written.strides == read.strides and written.shape == read.shape:
-        return
-    raise RuntimeError(
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-        "single memory location. Please clone() the tensor before performing the operation."
-    )
-
-
-# --- History ---------------------------------------------------------------------------------------
-
-
-class CopySlices(Node):
-    """A write into a view, as its base sees it: the written part's gradient goes through the op."""
-
-    __slots__ = ("inner", "replay", "slot", "strides")
-
-    inner: Node
-    replay: tuple[Any, ...]
-    slot: int
-    strides: tuple[int, ...]
-
-    def lifted(self) -> Any:
-        """Return what the op kept, as tensors."""
-        # What the op kept is kept here, so that freeing this node frees it.
-        self.inner.saved = self.saved
-        try:
-            return self.inner.lifted()
-        finally:
-            self.inner.saved = None
-
-    def verify(self) -> None:
-        """Raise if a value that the op kept was written since."""
-        verify_kept(self.inner, self.saved)
-
-
-def _run_copy_slices(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    inner, slot = self.inner, self.slot
-    if modes.unusual and top_payload((g,)) is not None:
-        return _run_copy_slices_on_payload(self, g, edges, saved)
-    whole = registry["copy_strided"].call(g, self.strides)
-    recorded = isinstance(whole, TensorBase)
-    part = whole
-    for op, params in self.replay:
-        part = op.call(part, *params)
-    part_g = part.clone() if recorded else part.copy()
-    others = iter(edges[1:])
-    inner_edges = tuple(edges[0] if i == slot else next(others) for i in range(len(inner.edges)))
-    results = list(inner.op.run(inner, part_g, inner_edges, saved))
-    gone = results.pop(slot)
-    if edges[0] is None:
-        return (None, *results)
-    if recorded:
-        part.zero_() if gone is None else part.copy_(gone)
-    else:
-        part[...] = 0 if gone is None else gone
-    return (whole, *results)
-
-
-def _run_copy_slices_on_payload(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    inner, slot = self.inner, self.slot
-    part = g
-    for op, params in self.replay:
-        part = replayed(op, part, params)
-    others = iter(edges[1:])
-    inner_edges = tuple(edges[0] if i == slot else next(others) for i in range(len(inner.edges)))
-    results = list(inner.op.run(inner, part, inner_edges, saved))
-    gone = results.pop(slot)
-    if edges[0] is None:
-        return (None, *results)
-    return (_with_part(g, self.replay, part * 0 if gone is None else gone), *results)
-
-
-def _refuse_overlap(*arguments: Any) -> Any:
-    raise RuntimeError(_OVERLAPPING)
-
-
-_copies = Special("CopySlices", _run_copy_slices)
-_copies_overlapping = Special("CopySlices", _refuse_overlap)
-
-
-def rebase(x: TensorBase, node: Node, slot: int, output: Any = None) -> None:
-    """Make `node` the history of `x`, which was just written; `slot` is the input that `x` was."""
-    if x.lineage is None:
-        move_retain(x, x.node, node)
-        x.node = node if output is None else output
-    else:
-        base: Any = x.lineage.base
-        written = _copy_slices(base, x, node, slot)
-        move_retain(base, base.node, written)
-        base.node = written
-        if x.node is not STALE:
-            retain_later(x)
-            x.node = STALE
-        x.lineage.bare = False
-    mark_stale(x, ledger_of(storage_of(x)))
-
-
-def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> CopySlices:
-    assert x.lineage is not None
-    node = CopySlices()
-    node.op = _copies
-    node.edges = (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != slot))
-    node.saved, node.targets, node.extra = inner.saved, None, None
-    inner.saved = None
-    node.stamp, node.code, node.lasti = tick(), inner.code, inner.lasti
-    node.inner, node.slot, node.replay = inner, slot, way_from_base(x)
-    node.strides = tuple(base.array.strides)
-    return node

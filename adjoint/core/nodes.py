@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._typing import Tensor
-from ..errors import FreedGraphError, InPlaceError, place
+from ..errors import InPlaceError
 from . import device, modes
 from .anomaly import Trail, recording
+from .declaration import Display, Saves, Traits
 from .dtypes import of
 from .handles import RemovableHandle
 from .observation import literal
-from .payload import is_captured
-from .shown import TRIMMED, is_one_of_many, views_of
+from .shown import TRIMMED
 from .size import Size
-from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
+from .tensor import Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
-_T = TypeVar("_T")
+_f32, _f64 = np.dtype(np.float32), np.dtype(np.float64)
 getframe = sys._getframe
 
 # Late bindings, set once by the rooms below: core makes Tensors without importing their class.
@@ -55,6 +53,9 @@ class Form(NamedTuple):
         """Return the form of a tensor."""
         return cls(Size(x.array.shape), of(x.array.dtype), device.of(x.array), type(x) is not tensor_type)
 
+
+# By node, what shows the output of a function of several ops here as that of one node, as torch has it (folding.py).
+folds: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 # Forms by node, of outputs whose `grad_fn` a program has looked at: no other node needs to remember them.
 _forms: weakref.WeakKeyDictionary[Any, Form] = weakref.WeakKeyDictionary()
@@ -119,7 +120,7 @@ class Extra:
 
 
 class Freed:
-    """Left in `node.saved` by the backward pass that released the kept values."""
+    """Left in `node.saved` by the backward pass that released the saved values."""
 
     __slots__ = ("code", "lasti")
 
@@ -129,12 +130,12 @@ class Freed:
 
 
 class Packed:
-    """Kept values that went through saved-tensor hooks; unpacked when a rule asks for them."""
+    """Saved values that went through saved-tensor hooks; unpacked when a rule asks for them."""
 
-    __slots__ = ("entries", "keeps", "saved", "watched")
+    __slots__ = ("entries", "indexes", "saved", "watched")
 
-    def __init__(self, saved: Any, keeps: Any) -> None:
-        self.saved, self.keeps = saved, keeps
+    def __init__(self, saved: Any, indexes: Any) -> None:
+        self.saved, self.indexes = saved, indexes
         self.entries: dict[int, tuple[Any, Callable[[Any], Any]]] = {}  # packed form and unpack hook, by position
         self.watched: dict[int, Any] = {}  # values whose packed form is still their own memory, by position
 
@@ -155,8 +156,8 @@ class Packed:
     def mapped(self, function: Callable[[Any, int], Any]) -> Any:
         """Return what the node saved, each value exchanged for what ``function(value, position)`` returns."""
         return tuple([
-            None if kept is None else _map_kept(kept, indexes, function)
-            for kept, indexes in zip(self.saved, self.keeps, strict=True)
+            None if of_rule is None else _map_saved(of_rule, indexes, function)
+            for of_rule, indexes in zip(self.saved, self.indexes, strict=True)
         ])  # fmt: skip
 
     def __iter__(self) -> Any:
@@ -164,6 +165,12 @@ class Packed:
 
     def __getitem__(self, index: int) -> Any:
         return self.load()[index]
+
+
+def _map_saved(of_rule: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:
+    if len(indexes) == 1:
+        return function(of_rule, indexes[0])
+    return tuple(function(v, i) for v, i in zip(of_rule, indexes, strict=True))
 
 
 class Own:
@@ -202,7 +209,7 @@ class Node:
     Nodes are made as plain `Node`s: with one class for all of them the interpreter's attribute caches
     hold. A node takes its op's own class (`MulBackward0`) when a user first looks at it (`shown`).
     `edges` are the nodes that its gradients go to (None where none is wanted), `saved` what its rules
-    kept, `stamp` when it was recorded,
+    saved, `stamp` when it was recorded,
     `targets` the inputs' shape and dtype where broadcasting or promotion changed them, and `code`,
     `lasti` the instruction of the program that recorded it.
     """
@@ -219,7 +226,7 @@ class Node:
     lasti: int
 
     def lifted(self) -> Any:
-        """Return the kept values as tensors that belong to the graph, for a recorded backward."""
+        """Return the saved values as tensors that belong to the graph, for a recorded backward."""
         saved = self.saved
         if saved is None:
             return None
@@ -228,23 +235,23 @@ class Node:
         owners = (*self.edges, self) if self.targets is None else ()
         known = len(owners)
         tensors: list[Any] = []
-        for kept, indexes in zip(saved, self.op.keeps):
-            if type(kept) is ndarray and indexes[0] < known:  # as nearly always
-                tensors.append(wrap(kept, owners[indexes[0]]))
-            elif kept is None or len(indexes) == 1:
-                tensors.append(None if kept is None else _lift_one(self, kept, indexes[0]))
+        for of_rule, indexes in zip(saved, self.op.saves.indexes):
+            if type(of_rule) is ndarray and indexes[0] < known:  # as nearly always
+                tensors.append(wrap(of_rule, owners[indexes[0]]))
+            elif of_rule is None or len(indexes) == 1:
+                tensors.append(None if of_rule is None else lift_one(self, of_rule, indexes[0]))
             else:
                 tensors.append(
                     tuple([
-                        wrap(v, owners[i]) if type(v) is ndarray and i < known else _lift_one(self, v, i)
-                        for v, i in zip(kept, indexes)
+                        wrap(v, owners[i]) if type(v) is ndarray and i < known else lift_one(self, v, i)
+                        for v, i in zip(of_rule, indexes)
                     ])
                 )  # fmt: skip
         return tuple(tensors)
 
     def verify(self) -> None:
-        """Raise if a kept value was written after it was kept."""
-        verify_kept(self, self.saved)
+        """Raise if a saved value was written after it was saved."""
+        verify_saved(self, self.saved)
 
     # --- What users may ask of a node ---
 
@@ -265,8 +272,8 @@ class Node:
 
         Not while a pass runs, which has counted on the nodes as they are.
         """
-        if self.op.unfold is not None and not passes:
-            self.op.unfold(self)
+        if self.op.display.unfold is not None and not passes:
+            self.op.display.unfold(self)
 
     def seen(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return, of something for each input, what programs see: inputs that can have a gradient."""
@@ -275,7 +282,7 @@ class Node:
 
     def visible(self) -> Sequence[int] | None:
         """Return which inputs programs see; None: all."""
-        shows = self.op.shows
+        shows = self.op.display.visible
         if self.op.name not in TRIMMED and self.op.title not in TRIMMED:
             return shows  # type: ignore[no-any-return]
         positions = range(len(self.edges)) if shows is None else shows
@@ -366,39 +373,41 @@ class Node:
         return f"<{self.op.title} object at {id(self):#x}>"
 
 
-def _as_recorded(node: Node) -> Node:
+def as_recorded(node: Node) -> Node:
     """Return the node that an unfolded one was."""
     extra = getattr(node, "extra", None)  # one that is being recorded has none yet
     return node if extra is None or extra.shadow is None else extra.shadow
 
 
-def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
-    """Return (position, array) of every kept input and output: inputs by position, the output as last."""
+def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
+    """Return (position, array) of every saved input and output: inputs by position, the output as last."""
     if saved is None or type(saved) is Freed:
         return []
     if type(saved) is Packed:
         return list(saved.watched.items())
-    node = _as_recorded(node)
+    node = as_recorded(node)
     arity = len(node.edges)
     found = []
-    for kept, indexes in zip(saved, node.op.keeps, strict=True):
-        if kept is not None:
-            values = (kept,) if len(indexes) == 1 else kept
+    for of_rule, indexes in zip(saved, node.op.saves.indexes, strict=True):
+        if of_rule is not None:
+            values = (of_rule,) if len(indexes) == 1 else of_rule
             for value, i in zip(values, indexes, strict=True):
                 if i <= arity:
                     found += [(i, v) for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     return found
 
 
-def verify_kept(node: Node, saved: Any, only: int = -1) -> None:
-    """Raise if one of the node's kept values, or the one asked for, was written after the node was recorded."""
-    node = _as_recorded(node)
-    for position, value in kept_arrays(node, saved):
+def verify_saved(node: Node, saved: Any, only: int = -1) -> None:
+    """Raise if one of the node's saved values, or the one asked for, was written after the node was recorded."""
+    node = as_recorded(node)
+    for position, value in saved_arrays(node, saved):
         if only not in (-1, position):
             continue
         ledger = written_ledger(value)
         if ledger is not None and ledger.time > node.stamp:
-            raise InPlaceError(_overwritten(node, position, ledger))
+            from .failures import overwritten
+
+            raise overwritten(node, position, ledger)
         edge = node.edges[position] if position < len(node.edges) else None
         if edge is not None and edge.extra is not None and edge.extra.detached:
             raise InPlaceError(
@@ -408,51 +417,19 @@ def verify_kept(node: Node, saved: Any, only: int = -1) -> None:
 
 
 def unpacked(node: Node) -> Any:
-    """Return what the node keeps, or raise if it was freed."""
+    """Return what the node saves, or raise if it was freed."""
     saved = node.saved
     if type(saved) is Packed:
         return saved.load()
     if type(saved) is Freed:
+        from .failures import freed_error
+
         raise freed_error(node, saved)
     return saved
 
 
-def freed_error(node: Node, freed: Freed) -> FreedGraphError:
-    """Return the error for a second pass over a freed node."""
-    message = (
-        "Trying to backward through the graph a second time (or directly access saved tensors after they "
-        "have already been freed). Saved intermediate values of the graph are freed when you call "
-        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-        "graph a second time or if you need to access saved tensors after calling backward."
-    )
-    first = place(freed.code, freed.lasti)
-    recorded = place(node.code, node.lasti)
-    detail = f" The node is {node.op.title}"
-    if recorded:
-        detail += f", recorded at {recorded}"
-    if first:
-        detail += f"; its kept values were freed by the backward pass started at {first}"
-    return FreedGraphError(
-        message + detail + ". If a value is carried from one step to the next, detach() it in between."
-    )
-
-
-def _overwritten(node: Node, position: int, ledger: Ledger) -> str:
-    names = (*node.op.inputs, "result")
-    which = names[position] if position < len(names) else "value"
-    kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
-    return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{node.op.title} kept its {'result' if which == 'out' else f'input {which!r}'}"
-        f"{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} overwrote it"
-        f"{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Write to a copy "
-        "(x.clone()) or use the out-of-place op. Hint: adjoint.autograd.set_detect_anomaly(True) shows "
-        "the whole forward traceback."
-    )
-
-
-def _lift_one(node: Node, value: Any, index: int) -> Any:
-    """Return a kept value as the tensor it was: an input on its edge, the output on the node itself."""
+def lift_one(node: Node, value: Any, index: int) -> Any:
+    """Return a saved value as the tensor it was: an input on its edge, the output on the node itself."""
     edges = node.edges
     if type(value) is ndarray and node.targets is None and index < len(edges):  # as nearly always
         return wrap(value, edges[index])
@@ -499,162 +476,47 @@ def settle(value: Any) -> Any:
     return asarray(value) if isinstance(value, _SCALARS) else device.adopt(value)
 
 
-def show_saved(op: Any) -> None:
-    """Give the op's node class an attribute `_saved_NAME` for each value that its rules may keep."""
-    names = [*op.inputs, "out", *op.hidden, *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
-    for index in sorted({i for kept in op.keeps for i in kept}):
-        title = op.saved_names.get(names[index], names[index])
-        if is_one_of_many(names[index]):
-            continue
-        setattr(op.node, f"_saved_{title}", property(functools.partial(_saved_value, index=index)))
-        if index <= len(op.inputs):
-            setattr(op.node, f"_raw_saved_{title}", property(functools.partial(_raw_saved, index=index)))
-    for title, view in views_of(op).items():
-        if view is not None:
-            setattr(op.node, f"_saved_{title}", property(functools.partial(_viewed, view=view)))
-        elif f"_saved_{title}" in op.node.__dict__:
-            delattr(op.node, f"_saved_{title}")
-
-
-def _viewed(node: Any, view: Any) -> Any:
-    """Return something that a node shows of what it keeps, or of the form of its output."""
-    op, form = node.op, form_of(node)
-    names = [*op.inputs, "out", *op.hidden, *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
-    value = view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
-    if type(value) is tuple:
-        return tuple(wrap(v) if type(v) is ndarray else v for v in value)
-    return wrap(value) if type(value) is ndarray else value
-
-
-def _saved_value(node: Node, index: int) -> Any:
-    verify_kept(node, node.saved, index)
-    saved = unpacked(node)
-    for kept, indexes in zip(saved, node.op.keeps, strict=True):
-        if kept is not None and index in indexes:
-            value = kept if len(indexes) == 1 else kept[indexes.index(index)]
-            leaf = getattr(node.edges[index], "variable", None) if index < len(node.edges) else None
-            return leaf if leaf is not None and leaf.array is value else _lift_one(node, value, index)
-    return None
-
-
-def kept_parameter(node: Node, name: str) -> Any:
-    """Return a parameter that a node keeps; None if it does not, or not any more."""
-    names = [*node.op.inputs, "out", *node.op.hidden, *node.op.params]
-    for kept, indexes in zip(node.saved, node.op.keeps, strict=True) if type(node.saved) is tuple else ():
-        if names.index(name) in indexes:
-            return kept if len(indexes) == 1 else kept[indexes.index(names.index(name))]
-    return None
-
-
-def check_hooks(pack_hook: Any, unpack_hook: Any, where: str = "register_hooks") -> None:
-    """Raise unless both hooks can be called."""
-    if not callable(pack_hook) or not callable(unpack_hook):
-        raise TypeError(f"{where}(): incompatible function arguments. Both hooks must be callable")
-
-
-def freed_hooks_error() -> RuntimeError:
-    """Return the error for hooks that come after their tensor was freed."""
-    return RuntimeError(
-        "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
-        "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
-        "the graph a second time or if you need to access saved variables after calling backward."
-    )
-
-
-def saved_input(node: Node, index: int) -> Any:
-    """Return an input that a node keeps, as the tensor it was; None if it does not keep it."""
-    recorded = _as_recorded(node)
-    if recorded is node:
-        return _saved_value(node, index)
-    recorded.saved = node.saved
-    try:
-        return _saved_value(recorded, index)
-    finally:
-        recorded.saved = None
-
-
-class SavedTensor:
-    """One kept value of a node, on which pack and unpack hooks can be registered."""
-
-    __slots__ = ("index", "node")
-
-    def __init__(self, node: Node | None = None, index: int = 0) -> None:
-        if node is None:
-            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden: nodes have them")
-        self.node, self.index = node, index
-
-    @property
-    def data(self) -> Any:
-        """What is stored: what a pack hook has made of the value, or the value itself."""
-        saved = self.node.saved
-        if type(saved) is Packed and self.index in saved.entries:
-            return saved.entries[self.index][0]
-        return _saved_value(self.node, self.index)
-
-    @property
-    def unpack_hook(self) -> Callable[[Any], Any] | None:
-        """The hook that restores the value, if it has one."""
-        saved = self.node.saved
-        return saved.entries[self.index][1] if type(saved) is Packed and self.index in saved.entries else None
-
-    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
-        """Store what `pack_hook` makes of the value, and let `unpack_hook` restore it."""
-        check_hooks(pack_hook, unpack_hook)
-        if type(self.node.saved) is Freed:
-            raise freed_hooks_error()
-        if type(self.node.saved) is Packed and self.index in self.node.saved.entries:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
-                "hooks is allowed at a time."
-            )
-        if _saved_value(self.node, self.index) is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        pack(self.node, pack_hook, unpack_hook, (), self.index)
-
-
-def _raw_saved(node: Node, index: int) -> SavedTensor:
-    if type(node.saved) is not Freed:
-        unpacked(node)
-    return SavedTensor(node, index)
-
-
 class Special:
     """Stands in `node.op` of a node that no primitive recorded: a leaf, one output of several, a write."""
 
-    __slots__ = (
-        "derived",
-        "direct",
-        "finishes",
-        "flat",
-        "frees",
-        "inputs",
-        "joint",
-        "keeps",
-        "kept_for",
-        "name",
-        "node",
-        "run",
-        "saved_names",
-        "shows",
-        "split",
-        "title",
-        "unfold",
-        "wants_undefined",
-    )
+    __slots__ = ("direct", "display", "frees", "inputs", "name", "params", "run", "saves", "title", "traits")
 
-    def __init__(self, title: str, run: Callable[..., Any], wants_undefined: bool = False) -> None:
+    def __init__(
+        self,
+        title: str,
+        run: Callable[..., Any],
+        base: type[Node] | None = None,
+        shown: dict[str, Any] | None = None,
+        *,
+        takes_undefined: bool = False,
+        flat: bool = False,
+    ) -> None:
         self.name = self.title = title
-        self.run, self.wants_undefined, self.direct = run, wants_undefined, None
-        self.frees, self.shows, self.flat = True, None, False
+        self.run, self.direct, self.frees = run, None, True
         self.inputs: tuple[str, ...] = ()
-        self.keeps: tuple[tuple[int, ...], ...] = ()
-        self.derived: tuple[Any, ...] = ()
-        self.joint = None
-        self.node: Any = None
-        self.saved_names: dict[str, str] = {}
-        self.unfold = self.split = None
-        self.finishes: tuple[int, ...] | None = None
-        self.kept_for: dict[int, int] = {}
+        self.params: tuple[str, ...] = ()
+        self.saves, self.traits = Saves(), Traits(takes_undefined=takes_undefined, flat=flat)
+        self.display = Display(node_class(title, base or Node, shown or {}))
+
+    @property
+    def node(self) -> Any:
+        """The class that its nodes take when a program looks at them."""
+        return self.display.node
+
+
+def node_class(title: str, base: type[Node], shown: dict[str, Any]) -> Any:
+    """Return the class of an op's nodes as programs see them, with these attributes."""
+    return type(title, (base,), {"__slots__": (), "__module__": "adjoint", **shown})
+
+
+def new_node(
+    op: Any, edges: tuple[Any, ...], saved: Any = None, like: Node | None = None, kind: Callable[[], Any] | None = None
+) -> Any:
+    """Return a node that no call has recorded, at the place in the program of the node `like`, if there is one."""
+    node = (kind or Node)()
+    node.op, node.edges, node.saved, node.targets, node.extra, node.stamp = op, edges, saved, None, None, tick()
+    node.code, node.lasti = (None, 0) if like is None else (like.code, like.lasti)
+    return node
 
 
 class Output(Node):
@@ -663,10 +525,6 @@ class Output(Node):
     __slots__ = ("index",)
 
     index: int
-
-    def lifted(self) -> Any:
-        """Return None: it keeps nothing."""
-        return None
 
 
 def _run_output(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
@@ -692,10 +550,6 @@ class Hidden(Node):
     def __lt__(self, other: object) -> bool:
         return False  # all have one stamp, and the engine's heap compares nodes then
 
-    def lifted(self) -> Any:
-        """Return None: it keeps nothing."""
-        return None
-
 
 class Reshaped(Node):
     """Goes before the history of a tensor that got another shape unrecorded: what arrives must still fit that."""
@@ -703,10 +557,6 @@ class Reshaped(Node):
     __slots__ = ("shape",)
 
     shape: tuple[int, ...]
-
-    def lifted(self) -> Any:
-        """Return None: it keeps nothing."""
-        return None
 
 
 def _run_reshaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
@@ -726,11 +576,8 @@ _reshaped = Special("Reshaped", _run_reshaped)
 
 def reshaped(inner: Node, shape: tuple[int, ...]) -> Reshaped:
     """Return a node that gradients of the right shape alone pass on their way to `inner`."""
-    node = Reshaped()
-    node.op = _reshaped
-    node.edges, node.saved, node.targets, node.extra = (inner,), None, None, None
-    node.code, node.lasti = inner.code, inner.lasti
-    node.stamp, node.shape = tick(), shape
+    node: Reshaped = new_node(_reshaped, (inner,), None, inner, Reshaped)
+    node.shape = shape
     return node
 
 
@@ -779,9 +626,19 @@ class MultipleNode(Node):
 
 def attach_outputs(parent: Node, outs: Sequence[Any]) -> None:
     """Let tensors be the outputs of `parent`; the first is the newest, so that a pass comes to it first."""
+    edges, code, lasti = (parent,), parent.code, parent.lasti
     for i in range(len(outs) - 1, -1, -1):
-        if differentiable(outs[i].array.dtype):
-            outs[i].node = output_node(parent, i)
+        out = outs[i]
+        d = out.array.dtype
+        if d is _f32 or d is _f64 or differentiable(d):
+            out.node = node = Output()  # as `output_node`, without its calls
+            node.op = output
+            node.edges = edges
+            node.saved = node.targets = node.extra = None
+            node.stamp = tick()
+            node.index = i
+            node.code = code
+            node.lasti = lasti
 
 
 def first_is_newest(outputs: Sequence[Output]) -> None:
@@ -793,357 +650,9 @@ def first_is_newest(outputs: Sequence[Output]) -> None:
 
 def output_node(parent: Node, index: int) -> Output:
     """Return the node of one output of `parent`."""
-    node = Output()
-    node.op = output
-    node.edges, node.saved, node.targets, node.extra = (parent,), None, None, None
-    node.code, node.lasti = parent.code, parent.lasti
-    node.stamp, node.index = tick(), index
+    node: Output = new_node(output, (parent,), None, parent, Output)
+    node.index = index
     return node
-
-
-# --- Several nodes as one, one as several ----------------------------------------------------------------
-
-
-def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Node:
-    """Return a node that stands between `node`, which is being unfolded, and what that leads to.
-
-    Its stamp lies between theirs: a half, which no other node has.
-    """
-    inner = Node()
-    inner.op, inner.edges, inner.stamp = op, edges, node.stamp - 0.5  # type: ignore[assignment]
-    inner.saved = inner.targets = inner.extra = None
-    inner.code, inner.lasti = node.code, node.lasti
-    return inner
-
-
-class Unfolded(Node):
-    """A node whose edges are shown as torch has them; `extra.shadow` is the node it was, whose rules it runs."""
-
-    __slots__ = ()
-
-    def lifted(self) -> Any:
-        """Return the kept values as tensors, as the node that it was does: its kept output stays its own."""
-        shadow: Any = extra_of(self).shadow
-        own = self.op, self.edges, self.targets
-        self.op, self.edges, self.targets = shadow.op, shadow.edges, shadow.targets
-        try:
-            return super().lifted()
-        finally:
-            self.op, self.edges, self.targets = own
-
-
-def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    return (g.reshape(node.targets) if node.targets is not None and tuple(g.shape) != node.targets else g,)
-
-
-@functools.cache
-def _shaping_op(title: str) -> Special:
-    op = Special(title, _run_shaped)
-    sizes = property(lambda node: node.targets)
-    op.node = type(title, (Node,), {"__slots__": (), "__module__": "adjoint", "_saved_self_sym_sizes": sizes})
-    return op
-
-
-def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...] | None, after: float) -> Node:
-    """Return a part of an unfolded node that gives the gradient that it is given another shape, if not None."""
-    made = part(node, _shaping_op(title), (edge,))
-    made.targets, made.stamp = shape, node.stamp - after  # type: ignore[assignment]
-    return made
-
-
-def split(node: Node, title: str, op: Special, shape: tuple[int, ...] | None, edges: tuple[Any, ...]) -> None:
-    """Let a node be one that shapes, before one of `op`: what torch has for products of more than two dimensions.
-
-    `shape` is that of the gradient there, if it changes, `edges` are those that it leads to.
-    """
-    inner: Any = op.node()
-    inner.op, inner.edges, inner.saved, inner.targets, inner.extra = op, edges, node.saved, None, None
-    inner.stamp, inner.code, inner.lasti = node.stamp - 0.125, node.code, node.lasti
-    shadow = part(node, node.op, node.edges)
-    shadow.stamp, shadow.targets = node.stamp, node.targets
-    extra_of(inner).shadow = shadow
-    node.op, node.edges, node.saved, node.targets = _shaping_op(title), (inner,), None, shape
-    node.__class__ = node.op.node
-
-
-def run_shadow(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    """Run a node that was split as it was recorded."""
-    shadow = node.extra.shadow
-    return tuple(shadow.op.run(shadow, g, edges, saved))
-
-
-def framed(first: str, title: str, last: str) -> Callable[[Node], None]:
-    """Return how a node of one input is shown as one of another name, between two that only change shapes."""
-    op = Special(title, run_shadow)
-    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
-
-    def show(node: Node) -> None:
-        split(node, first, op, None, (shaping(node, last, node.edges[0], None, 0.25),))
-
-    return show
-
-
-def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
-    """Let a node be one of `op` from now on, with other edges; how it was stays in its shadow."""
-    shadow = part(node, node.op, node.edges)
-    shadow.stamp, shadow.targets = node.stamp, node.targets
-    extra_of(node).shadow = shadow
-    node.op, node.edges, node.__class__ = op, edges, op.node
-
-
-# How the outputs of functions of several ops here are shown, which have one node in torch: its name, its edges.
-_folds: weakref.WeakKeyDictionary[Node, tuple[str, tuple[Any, ...], dict[str, Any]]] = weakref.WeakKeyDictionary()
-
-
-def fold(out: _T, title: str, *inputs: Any, **saved: Any) -> _T:
-    """Let a tensor that several ops have made of `inputs` be seen as the output of one node, as torch has it.
-
-    Nothing is done about it until a program looks. `saved` is what the node shows: numbers, and inputs by position,
-    each as a tuple of one.
-    """
-    node = out.node  # type: ignore[attr-defined]
-    if type(node) is Node:
-        edges = tuple([x.node if isinstance(x, TensorBase) else None for x in inputs])
-        if node not in edges and (node.op.title != title or edges != tuple(node.seen(node.edges))):
-            _folds[node] = title, edges, saved
-    return out
-
-
-class _Folded(Unfolded):
-    """Several nodes as one; its shadow is the last of them, which leads to the others."""
-
-    __slots__ = ()
-
-    def verify(self) -> None:
-        """Raise if a kept value of one of the nodes was written after it was kept."""
-        super().verify()
-        for inner in _between(self):
-            inner.verify()
-
-
-def _between(node: Node) -> list[Any]:
-    """Return the nodes between a folded one and what it leads to, newest first."""
-    shadow: Any = extra_of(node).shadow
-    return _inside(shadow.edges, node.edges)
-
-
-def _inside(edges: Sequence[Any], ahead: Sequence[Any]) -> list[Any]:
-    """Return the nodes that `edges` lead to before they come to those `ahead`, newest first."""
-    ends, found = set(ahead), set()
-    waiting = [e for e in edges if e is not None]
-    while waiting:
-        inner = waiting.pop()
-        if inner not in ends and inner not in found:
-            found.add(inner)
-            waiting += [e for e in inner.edges if e is not None]
-    return sorted(found, key=lambda inner: -inner.stamp)
-
-
-def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    """Run the nodes that are shown as one."""
-    if type(saved) is Freed:
-        raise freed_error(node, saved)
-    shadow, inside = node.extra.shadow, _between(node)
-    ends = {e for e in edges if e is not None}
-    leading = set(ends)
-    for inner in reversed(inside):
-        if any(e in leading for e in inner.edges):
-            leading.add(inner)
-    sums: dict[Any, Any] = {}
-    lift = isinstance(g, TensorBase)
-    for inner in (shadow, *inside):
-        g = g if inner is shadow else sums.pop(inner, None)
-        if g is None:
-            continue
-        kept = saved if inner is shadow else inner.lifted() if lift else unpacked(inner)
-        targets = tuple([e if e in leading else None for e in inner.edges])
-        for e, r in zip(targets, inner.op.run(inner, g, targets, kept), strict=True):
-            if e is not None and r is not None:
-                sums[e] = sums[e] + r if e in sums else r
-    if passes and not any(task.keep for task in passes):
-        _free(node, inside)
-    return tuple([sums.pop(e, None) for e in edges])
-
-
-def _free(node: Any, inside: list[Any]) -> None:
-    """Free a folded node. Those inside are left to whoever else leads to them: derivatives may."""
-    shadow = node.extra.shadow
-    if any(inner.saved is not None and inner.op.frees for inner in inside) or node.saved is not None:
-        node.saved, shadow.edges = Freed(node.code, node.lasti), ()
-
-
-@functools.cache
-def _folded_op(title: str) -> Special:
-    op = Special(title, _run_folded)
-    op.node = type(title, (_Folded,), {"__slots__": (), "__module__": "adjoint"})
-    return op
-
-
-@functools.cache
-def _renamed_op(op: Any, title: str) -> Any:
-    """Return an op as it is in a form that torch has a node of its own for."""
-    made = copy.copy(op)
-    made.title, made.node = title, type(title, (op.node,), {"__slots__": (), "__module__": "adjoint"})
-    return made
-
-
-def _show_folded(node: Node) -> bool:
-    """Let the last of several nodes be seen as all of them, with what torch shows of what it saves.
-
-    Return whether it could: each way from the node must come to one of the inputs that were told of.
-    """
-    title, edges, saved = _folds[node]
-    if not all(inner.edges for inner in _inside(node.edges, edges)):
-        return False
-    renamed = edges == tuple(node.seen(node.edges))
-    op: Any = _renamed_op(node.op, title) if renamed else _folded_op(title)
-    for name in saved:
-        if f"_saved_{name}" not in op.node.__dict__:
-            setattr(op.node, f"_saved_{name}", property(functools.partial(_saved_inside, name=name)))
-    if renamed:
-        node.op, node.__class__ = op, op.node
-    else:
-        reveal(node, op, edges)
-    return True
-
-
-def _saved_inside(node: Any, name: str) -> Any:
-    """Return a number that a folded node shows, or an input that one of the nodes inside has saved."""
-    value = _folds[node][2].get(name)
-    if type(value) is not tuple:
-        return value
-    if type(node.saved) is Freed:
-        raise freed_error(node, node.saved)
-    edge = node.edges[value[0]]
-    if edge is None or hasattr(edge, "variable"):
-        return None if edge is None else edge.variable
-    shadow = node.extra.shadow
-    shadow.saved = node.saved
-    try:
-        found = [_saved_value(n, i) for n in (shadow, *_between(node)) for i, e in enumerate(n.edges) if e is edge]
-    finally:
-        shadow.saved = None
-    return next((v for v in found if v is not None), None)
-
-
-class JointNode(MultipleNode):
-    """A node of several outputs that each has a rule of its own: `saved` has a node for each."""
-
-    __slots__ = ()
-
-    def lifted(self) -> Any:
-        """Return the nodes, each with its kept values as tensors."""
-        if type(self.saved) is Freed:
-            raise freed_error(self, self.saved)
-        return tuple((node, node.lifted()) for node in self.saved)
-
-    def verify(self) -> None:
-        """Raise if a kept value was written after it was kept."""
-        for node in () if type(self.saved) is Freed else self.saved:
-            node.verify()
-
-
-def _run_joint_node(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    total: Any = None
-    for part_of, value in zip(saved, node.gradients(g), strict=True):
-        if value is not None:
-            one, kept = part_of if type(part_of) is tuple else (part_of, part_of.saved)
-            (r,) = one.op.run(one, value, edges, kept)
-            total = r if total is None or r is None else total + r
-    return (total,)
-
-
-@functools.cache
-def _joint_op(title: str) -> Special:
-    op = Special(title, _run_joint_node)
-    op.node = type(title, (JointNode,), {"__slots__": (), "__module__": "adjoint"})
-    return op
-
-
-def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return results of ops of the same input as the outputs of one node, as torch has them."""
-    found = [out.node for out in outs]
-    if all(type(n) is Node and n.edges == found[0].edges for n in found):
-        op = _joint_op(title)
-        node = op.node()
-        node.op, node.edges, node.saved, node.targets, node.extra = op, found[0].edges, tuple(found), None, None
-        node.stamp, node.code, node.lasti = found[-1].stamp, found[-1].code, found[-1].lasti
-        node.metas = tuple([(out.array.shape, out.array.dtype) for out in outs])
-        attach_outputs(node, outs)
-    return outs
-
-
-def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
-    """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
-    made = [i for i, x in enumerate(inputs) if type(getattr(x, "memory", None)) is InferenceStorage]
-    kept_for = node.op.kept_for
-    for position, _ in kept_arrays(node, node.saved) if made else ():
-        if position in made and (position not in kept_for or node.edges[kept_for[position]] is not None):
-            if not is_captured(inputs[position]):
-                raise RuntimeError(
-                    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-                    "mode in computation tracked by autograd. To work around this, you can make a clone to get normal "
-                    "tensor and use it in autograd, or use `adjoint.no_grad()` instead of `adjoint.inference_mode()`."
-                )
-
-
-def pack(
-    node: Node, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any], owned: Sequence[Any], only: int = -1
-) -> None:
-    """Pass what the node saves of tensors through `pack_hook` now and `unpack_hook` when it is needed.
-
-    `owned` are the inputs that are tensors, None for others; `only` is the position of one value to pack.
-    """
-    arity = len(node.edges)
-    made = node.saved if type(node.saved) is Packed else Packed(node.saved, node.op.keeps)
-
-    def store(value: Any, index: int) -> Any:
-        if index in made.entries or index > arity or not hasattr(value, "dtype") or only not in (-1, index):
-            return value
-        tensor = owned[index] if index < arity and owned else None
-        if index < arity and owned and tensor is None:
-            return value
-        if tensor is None or tensor.array is not value:
-            tensor = _lift_one(node, value, index)
-        result = packed_by(pack_hook, tensor)
-        if isinstance(result, TensorBase) and result.array is value:
-            made.watched[index] = value
-        if result is tensor and index == arity:
-            result = Own(tensor, node)
-        made.entries[index] = result, unpack_hook
-        return index
-
-    made.saved = made.mapped(store)
-    node.saved = made
-
-
-def _map_kept(kept: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:
-    if len(indexes) == 1:
-        return function(kept, indexes[0])
-    return tuple(function(v, i) for v, i in zip(kept, indexes, strict=True))
-
-
-def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
-    """Return what a pack hook makes of a tensor, which it must not write to."""
-    ledger = None if tensor.memory is None else tensor.memory.ledger
-    before = 0 if ledger is None else ledger.version
-    local = modes.local
-    hooks, grad = local.pack_hooks, local.grad
-    local.pack_hooks, modes.off[local.key], local.grad = (), None, False
-    try:
-        result = pack_hook(tensor)
-    finally:  # by stores: see modes.py
-        local.pack_hooks, modes.off[local.key], local.grad = hooks, None, grad
-        if grad:
-            del modes.off[local.key]
-    ledger = None if tensor.memory is None else tensor.memory.ledger
-    if ledger is not None and ledger.version != before:
-        raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
-            "cannot be modified by in-place operations as this can lead to unexpected side-effects; write to a copy "
-            "(tensor.clone())."
-        )
-    return result
 
 
 def trail_of(node: Node) -> Trail | None:
@@ -1172,11 +681,11 @@ def shown(node: Any) -> Any:
     while type(node) is Output or type(node) is Reshaped:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
-        if node in _folds and not passes and _show_folded(node):
+        if node in folds and not passes and folds[node](node):
             return node
         node.__class__ = node.op.node
-        if node.op.split is not None and not passes:
-            node.op.split(node)
+        if node.op.display.split is not None and not passes:
+            node.op.display.split(node)
     return node
 
 

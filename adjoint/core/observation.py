@@ -2,7 +2,7 @@
 
 A captured program, a profile and a watch for lost gradients need the same thing: to stand between a
 program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call comes to
-`primitive.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
+`general.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
 none is on, nobody looks.
 """
 
@@ -81,7 +81,7 @@ class Observer:
             self.inner.literal(array)
 
     def saved_inputs(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return what an in-place op keeps of its inputs: some are copies, made before it writes."""
+        """Return what an in-place op saves of its inputs: some are copies, made before it writes."""
         return values if self.inner is None else self.inner.saved_inputs(inputs, values)
 
     def number(self, container: Any, key: Any, often: bool) -> Any:

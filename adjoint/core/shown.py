@@ -1,4 +1,4 @@
-"""What nodes have saved, as torch shows it: `_saved_NAME` where that is not one kept value under another name.
+"""What nodes have saved, as torch shows it: `_saved_NAME` where that is not one saved value under another name.
 
 Nothing here runs unless a program asks a node for such an attribute.
 """
@@ -10,55 +10,55 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-Kept = Callable[[str], Any]  # what a node keeps, by the name that its op has for it; None for what it does not keep
-View = Callable[[Kept, Any], Any]  # of what is kept and the shape of the output, None where nobody knows it
+Saved = Callable[[str], Any]  # what a node saves, by the name that its op has for it; None for what it does not keep
+View = Callable[[Saved, Any], Any]  # of what is saved and the shape of the output, None where it is unknown
 
 
-def _keepdim(kept: Kept, out: Any) -> bool:
-    return out is not None and len(out) == len(kept("x_shape")) > 0
+def _keepdim(saved: Saved, out: Any) -> bool:
+    return out is not None and len(out) == len(saved("x_shape")) > 0
 
 
-def _numel(kept: Kept, out: Any) -> int:
-    return math.prod(kept("x_shape"))
+def _numel(saved: Saved, out: Any) -> int:
+    return math.prod(saved("x_shape"))
 
 
 def _of(name: str, number: int) -> View:
     """Return a view of one of several values."""
 
-    def view(kept: Kept, out: Any) -> Any:
-        values = kept(name)
+    def view(saved: Saved, out: Any) -> Any:
+        values = saved(name)
         return None if values is None else values[number]
 
     return view
 
 
 def _plain(name: str) -> View:
-    return lambda kept, out: kept(name)
+    return lambda saved, out: saved(name)
 
 
 def _flat(name: str) -> View:
-    def view(kept: Kept, out: Any) -> Any:
-        x = kept(name)
+    def view(saved: Saved, out: Any) -> Any:
+        x = saved(name)
         return None if x is None else x.reshape(-1)
 
     return view
 
 
 def _always(value: Any) -> View:
-    return lambda kept, out: value
+    return lambda saved, out: value
 
 
 def _sizes(name: str) -> View:
-    def view(kept: Kept, out: Any) -> Any:
-        x = kept(name)
+    def view(saved: Saved, out: Any) -> Any:
+        x = saved(name)
         return None if x is None else tuple(x.shape)
 
     return view
 
 
 def _strides(name: str) -> View:
-    def view(kept: Kept, out: Any) -> Any:
-        x = kept(name)
+    def view(saved: Saved, out: Any) -> Any:
+        x = saved(name)
         return None if x is None else tuple(x.stride())
 
     return view
@@ -79,43 +79,43 @@ def _places(index: Any, rank: int) -> list[tuple[int, Any]]:
     return [(d, i) for d, i in found if i != slice(None)]
 
 
-def _last(kept: Kept) -> tuple[int, Any]:
-    return (_places(kept("index"), len(kept("x_shape"))) or [(0, slice(None))])[-1]
+def _last(saved: Saved) -> tuple[int, Any]:
+    return (_places(saved("index"), len(saved("x_shape"))) or [(0, slice(None))])[-1]
 
 
-def _start(kept: Kept, out: Any) -> int:
-    return int(_last(kept)[1].start or 0)
+def _start(saved: Saved, out: Any) -> int:
+    return int(_last(saved)[1].start or 0)
 
 
-def _end(kept: Kept, out: Any) -> int:
-    stop = _last(kept)[1].stop
+def _end(saved: Saved, out: Any) -> int:
+    stop = _last(saved)[1].stop
     return sys.maxsize if stop is None else int(stop)
 
 
-def _step(kept: Kept, out: Any) -> int:
-    return int(_last(kept)[1].step or 1)
+def _step(saved: Saved, out: Any) -> int:
+    return int(_last(saved)[1].step or 1)
 
 
-def _added_axis(kept: Kept, out: Any) -> int | None:
+def _added_axis(saved: Saved, out: Any) -> int | None:
     """Return where the output has an axis that the input has not."""
-    x = tuple(kept("x_shape"))
+    x = tuple(saved("x_shape"))
     return None if out is None else next((i for i, n in enumerate(out) if n == 1 and out[:i] + out[i + 1 :] == x), None)
 
 
-def _lost_axis(kept: Kept, out: Any) -> int | None:
-    x = tuple(kept("x_shape"))
+def _lost_axis(saved: Saved, out: Any) -> int | None:
+    x = tuple(saved("x_shape"))
     return None if out is None else next((i for i, n in enumerate(x) if n == 1 and x[:i] + x[i + 1 :] == out), None)
 
 
 def _unsigned(name: str) -> View:
-    return lambda kept, out: kept(name) % 2**64  # as torch shows a number that may be negative
+    return lambda saved, out: saved(name) % 2**64  # as torch shows a number that may be negative
 
 
 def _transposed(name: str, what: str = "") -> View:
     """Return a view of the transpose of a matrix: itself, its sizes or its strides."""
 
-    def view(kept: Kept, out: Any) -> Any:
-        x = kept(name)
+    def view(saved: Saved, out: Any) -> Any:
+        x = saved(name)
         if x is None:
             return None
         return tuple(x.t().shape) if what == "sizes" else tuple(x.t().stride()) if what == "strides" else x.t()
@@ -128,37 +128,37 @@ def is_one_of_many(name: str) -> bool:
     return name[0] == "x" and name[1:].removesuffix("_shape").isdigit()
 
 
-def _axis(kept: Kept, out: Any) -> Any:
+def _axis(saved: Saved, out: Any) -> Any:
     """Return the dimension of a getitem, or of what is cut into parts."""
-    return _last(kept)[0]
+    return _last(saved)[0]
 
 
-def _parts_axis(kept: Kept, out: Any) -> int:
-    rank = len(kept("x_shape"))
-    return next((d for index in kept("indexes") for d, _ in _places(index, rank)), 0)
+def _parts_axis(saved: Saved, out: Any) -> int:
+    rank = len(saved("x_shape"))
+    return next((d for index in saved("indexes") for d, _ in _places(index, rank)), 0)
 
 
-def _part_size(kept: Kept, out: Any) -> int:
-    places = _places(kept("indexes")[0], len(kept("x_shape")))
+def _part_size(saved: Saved, out: Any) -> int:
+    places = _places(saved("indexes")[0], len(saved("x_shape")))
     return places[0][1].stop - (places[0][1].start or 0) if places else 0
 
 
-def _part_sizes(kept: Kept, out: Any) -> list[int]:
-    rank = len(kept("x_shape"))
-    return [i.stop - (i.start or 0) for index in kept("indexes") for _, i in _places(index, rank)[:1]]
+def _part_sizes(saved: Saved, out: Any) -> list[int]:
+    rank = len(saved("x_shape"))
+    return [i.stop - (i.start or 0) for index in saved("indexes") for _, i in _places(index, rank)[:1]]
 
 
-def _spelled(kept: Kept, out: Any) -> Any:
+def _spelled(saved: Saved, out: Any) -> Any:
     """Return the tensors that an index is made of, None for a whole dimension."""
-    spec = kept("spec")
+    spec = saved("spec")
     if spec is None:
-        return (None,) * (kept("axis") or 0) + (kept("i"),)
-    first = 2 if kept("x2") is not None and kept("x1") is None else 1
-    return tuple(None if not isinstance(i, int) or i < 0 else kept(f"x{i + first}") for i in spec)
+        return (None,) * (saved("axis") or 0) + (saved("i"),)
+    first = 2 if saved("x2") is not None and saved("x1") is None else 1
+    return tuple(None if not isinstance(i, int) or i < 0 else saved(f"x{i + first}") for i in spec)
 
 
-def _widths(kept: Kept, out: Any) -> list[int]:
-    flat = [n for pair in reversed(kept("widths")) for n in pair]
+def _widths(saved: Saved, out: Any) -> list[int]:
+    flat = [n for pair in reversed(saved("widths")) for n in pair]
     while len(flat) > 2 and flat[-2:] == [0, 0]:
         del flat[-2:]
     return flat
@@ -174,7 +174,7 @@ def _matrices(first: str, second: str, a: str, b: str) -> dict[str, View | None]
 
 
 _INDICES: dict[str, View | None] = {"result": None, "indices": _of("out", 1)}
-_SELECT: dict[str, View | None] = {"dim": _axis, "index": lambda kept, out: _last(kept)[1]}
+_SELECT: dict[str, View | None] = {"dim": _axis, "index": lambda saved, out: _last(saved)[1]}
 _OPTION: dict[str, View | None] = {"option": None}
 _NORM: dict[str, View | None] = {"centered": None, "dim": None, "moments": None, "shape": None, "eps": None}
 _POOL: dict[str, View | None] = {"plans": None}
@@ -205,7 +205,7 @@ TABLE: dict[str, dict[str, View | None]] = {
     "split_with_sizes": {"indexes": None, "dim": _parts_axis, "split_sizes": _part_sizes},
     "unbind": {"indexes": None, "self_sym_sizes": None, "dim": _parts_axis},
     "pick": {"dim": None, "indices": _spelled},
-    "IndexBackward0": {"spec": None, "indices": _spelled, "self_sym_sizes": lambda kept, out: kept("x0_shape")},
+    "IndexBackward0": {"spec": None, "indices": _spelled, "self_sym_sizes": lambda saved, out: saved("x0_shape")},
     "squeeze": {"dim": _lost_axis},
     "masked_fill": {"self_sym_sizes": None},
     "rsub": {"alpha": _always(1)},

@@ -16,7 +16,7 @@ from . import modes
 ndarray = np.ndarray
 
 # One clock orders everything: a node's stamp is when it was recorded, a write's time is when it
-# happened. A kept value is stale exactly when it was written after the node that kept it.
+# happened. A saved value is stale exactly when it was written after the node that saved it.
 tick = count(1).__next__
 
 
@@ -171,12 +171,20 @@ getframe = sys._getframe
 ours = own_files  # a frame of any other file is the program's
 
 
-def caller(depth: int = 1) -> tuple[Any, int]:
-    """Return the code and instruction of the innermost frame outside adjoint, `depth` calls up or more."""
-    frame = sys._getframe(depth)
+def caller() -> tuple[Any, int]:
+    """Return the code and instruction of the innermost frame outside adjoint."""
+    frame = sys._getframe(1)
     while frame.f_code.co_filename in ours and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def depth_outside() -> int:
+    """Return the stacklevel of the program's frame, for a warning given by the caller."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_code.co_filename in ours and frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def ledger_of(storage: Storage) -> Ledger:
@@ -190,7 +198,7 @@ def ledger_of(storage: Storage) -> Ledger:
     return ledger
 
 
-# Ledgers of memory that was written, by the identity of the array that owns it. A rule keeps arrays, and
+# Ledgers of memory that was written, by the identity of the array that owns it. A rule saves arrays, and
 # this is how one finds out, long after, whether somebody wrote to the memory of such an array. The
 # weak reference takes the entry out when the memory goes, before the number can mean another array.
 _written: dict[int, tuple[Any, Ledger]] = {}
@@ -211,7 +219,7 @@ def owner_of(array: Any) -> Any:
 
 def written_ledger(array: Any) -> Ledger | None:
     """Return the ledger of the memory that `array` looks at, if it was ever written."""
-    # What an op at a higher level keeps, it keeps whole.
+    # What an op at a higher level saves, it saves whole.
     while type(array) is not ndarray and (hasattr(array, "level") or isinstance(array, TensorBase)):
         array = array.array if isinstance(array, TensorBase) else array.memory()
     entry = _written.get(id(owner_of(array)))

@@ -112,7 +112,7 @@ def replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
 
 def _as_strided_node(x: Any, base: Any) -> Any:
     """Return the node that leads from a base to its view, however many ops once did."""
-    from .primitive import build_node
+    from .general import build_node
 
     if _reshaped(x):
         _check_covered(base.array, x.array)

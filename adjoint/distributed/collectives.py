@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
-from ..core.inplace import check_writable
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, note_write
+from ..core.writable import check_writable
 from ..errors import describe
 from .engines import ReduceOp
 from .groups import ProcessGroup, get_group_rank, is_member, resolved

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
-from ..core.engine import AccumulateGrad, reach, running
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import wrap
+from ..core.pruning import reach
+from ..core.tasks import running
 from ..core.tensor import note_write
 from ..core.views import edge_of
 from ..devices.contract import multi_tensor

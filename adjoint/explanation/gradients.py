@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import engine
-from ..core.nodes import Freed, Node, Output, kept_arrays, shown, wrap
+from ..core import engine, pruning
+from ..core.nodes import Freed, Node, Output, saved_arrays, shown, wrap
 from ..core.tensor import owner_of
 from ..core.views import edge_of
 from ..errors import place
@@ -46,8 +46,8 @@ def passages(loss: Any, x: Any, start: Any = None) -> tuple[list[Passage], Any]:
     root, wanted = edge_of(loss), edge_of(x)
     seen: list[Passage] = []
     handles = []
-    needed, _ = engine.needed_for([root], {wanted})
-    for node in engine.reach([root]):
+    needed, _ = pruning.needed_for([root], {wanted})
+    for node in pruning.reach([root]):
         if node in needed and type(node) is not Output and node is not wanted:
             handles.append(node.register_hook(_recording(node, needed, seen)))
     g = np.ones(loss.array.shape, loss.array.dtype) if start is None else start.array
@@ -70,14 +70,14 @@ def _recording(node: Any, needed: set[Any], seen: list[Passage]) -> Any:
 def reachable(loss: Any) -> list[Any]:
     """Return every node behind a loss, newest first."""
     root = edge_of(loss)
-    return [] if root is None else engine.reach([root])
+    return [] if root is None else pruning.reach([root])
 
 
 def leads_to(loss: Any, x: Any) -> bool:
     """Return whether a gradient of `loss` has a way to `x`."""
     root, wanted = edge_of(loss), edge_of(x)
     return (
-        root is not None and wanted is not None and (root is wanted or root in engine.needed_for([root], {wanted})[0])
+        root is not None and wanted is not None and (root is wanted or root in pruning.needed_for([root], {wanted})[0])
     )
 
 
@@ -91,7 +91,7 @@ def users_without_history(loss: Any, x: Any) -> list[Node]:
     owner = owner_of(x.array)
     found = []
     for node in reachable(loss):
-        for position, value in kept_arrays(node, node.saved):
+        for position, value in saved_arrays(node, node.saved):
             if position < len(node.edges) and node.edges[position] is None and owner_of(value) is owner:
                 found.append(node)
     return found[::-1]
@@ -100,7 +100,7 @@ def users_without_history(loss: Any, x: Any) -> list[Node]:
 def first_nan(loss: Any) -> Any:
     """Return the oldest node that kept a NaN, and whether it made it: its own inputs have none."""
     for node in reversed(reachable(loss)):
-        kept = kept_arrays(node, node.saved)
+        kept = saved_arrays(node, node.saved)
         bad = [position for position, value in kept if _is_nan(value)]
         if bad:
             maker = node

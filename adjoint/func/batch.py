@@ -10,11 +10,11 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core.inplace import is_leaf_node
 from ..core.nodes import wrap
 from ..core.payload import Level, arguments, entered, inside, is_batch, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of, replayed
+from ..core.writable import is_leaf_node
 from ..ops.join import cat
 from ..ops.random import get_rng_state, set_rng_state
 from ..ops.shape import alias, contiguous_p, expand_p, movedim, reshape_p

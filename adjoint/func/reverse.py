@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd.differentiate import check_start
 from ..core import engine, modes
 from ..core.dtypes import of
-from ..core.engine import AccumulateGrad, end
+from ..core.leaves import AccumulateGrad, end
 from ..core.nodes import differentiable, wrap
 from ..core.observation import lifting
 from ..core.payload import Payload, innermost, inside

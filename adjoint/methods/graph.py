@@ -11,13 +11,13 @@ import numpy as np
 from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, modes, nodes
-from ..core.engine import AccumulateGrad
 from ..core.handles import RemovableHandle
-from ..core.inplace import is_bare, is_leaf_node
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import extra_of, wrap
 from ..core.payload import Payload, has_seen_history, history_below, is_argument, is_batch, is_captured, transforming
 from ..core.tensor import STALE, InferenceStorage, TensorBase, caller, clock, note_geometry, storage_of, tick
 from ..core.views import edge_of, expect_shape, note_detached, show_views
+from ..core.writable import is_bare, is_leaf_node
 from ..ops import create
 from ..ops import memory as memories
 from ..ops.copies import RESTING

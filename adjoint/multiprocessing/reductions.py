@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.engine import AccumulateGrad
+from ..core.leaves import AccumulateGrad
 from ..nn.parameter import Buffer, Parameter
 from ..ops import copies
 from ..ops.memory import SharedMemory, address_of, share_memory_, shared_memory_of

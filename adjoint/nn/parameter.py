@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from ..core import device as devices
 from ..core import dtypes
-from ..core.engine import AccumulateGrad
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.overrides import disabled_torch_function, dispatching, plain
 from ..core.tensor import storage_of

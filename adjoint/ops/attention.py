@@ -15,7 +15,7 @@ from ..core import modes
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.dtypes import of
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.observation import observer
 from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary, parametric

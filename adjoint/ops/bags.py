@@ -9,7 +9,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.payload import is_batch
 from ..core.tensor import TensorBase, note_write
 from .arguments import beside, dim_in, index_of, on_host

@@ -14,11 +14,13 @@ from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented
-from ..core.nodes import Node, Special, Unfolded, fold, kept_arrays, part, reveal, saved_input, shaping, split
+from ..core.folding import Unfolded, fold, part, reveal, shaping, split
+from ..core.nodes import Node, Special, saved_arrays
 from ..core.overrides import answered
 from ..core.payload import broadcasting, is_batch
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
+from ..core.saved import saved_input
 from ..core.tensor import TensorBase
 from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
 from .create import into
@@ -96,55 +98,10 @@ def with_rank(x: Any, rank: int) -> Any:
     return x if x.ndim == rank else x.reshape((x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]))
 
 
-mm_p: Primitive = binary(
-    multiply,
-    name="mm",
-    x=lambda g, y: project_p(g, y),
-    y=lambda g, x: product(x.swapaxes(-1, -2), g),
-    jvp="bilinear",
-    batch=_batched_product,
-    saved={"y": "mat2"},
-    broadcast=False,
-)
-mv_p: Primitive = binary(
-    multiply,
-    x=_matmul_x,
-    y=_matmul_y,
-    name="mv",
-    jvp="bilinear",
-    batch=_batched_product,
-    saved={"y": "vec"},
-)
-dot_p: Primitive = binary(
-    multiply,
-    x=lambda g, y: g * y,
-    y=lambda g, x: g * x,
-    name="dot",
-    jvp="bilinear",
-    batch=_batched_product,
-    saved={"y": "tensor"},
-)
-# What `bmm` has recorded, one node in torch too; what `matmul` has goes through views there (steps.py).
-whole: weakref.WeakSet[Node] = weakref.WeakSet()
-# Everything else that can be multiplied: batches, and vectors with them.
-matmul_p: Primitive = binary(
-    multiply,
-    x=_matmul_x,
-    y=_matmul_y,
-    name="bmm",
-    jvp="bilinear",
-    batch=_batched_product,
-    saved={"y": "mat2"},
-)
-
-
 def _split_product(node: Any) -> None:
     from .steps import split_product  # for those who look at the graph alone
 
     split_product(node)
-
-
-matmul_p.op.split = _split_product
 
 
 def _explain_mm(error: Exception, x: Any, y: Any) -> Exception | None:
@@ -193,13 +150,54 @@ def _explain_matmul(error: Exception, x: Any, y: Any) -> Exception | None:
     return broadcast_error(a[:-2], b[:-2])
 
 
-for _p, _explanation in (
-    (mm_p, _explain_mm),
-    (mv_p, _explain_mv),
-    (dot_p, _explain_dot),
-    (matmul_p, _explain_matmul),
-):
-    _p.op.explain = _explanation
+mm_p: Primitive = binary(
+    multiply,
+    name="mm",
+    x=lambda g, y: project_p(g, y),
+    y=lambda g, x: product(x.swapaxes(-1, -2), g),
+    jvp="bilinear",
+    batch=_batched_product,
+    saved={"y": "mat2"},
+    broadcast=False,
+    explain=_explain_mm,
+    accumulates=True,
+)
+mv_p: Primitive = binary(
+    multiply,
+    x=_matmul_x,
+    y=_matmul_y,
+    name="mv",
+    jvp="bilinear",
+    batch=_batched_product,
+    saved={"y": "vec"},
+    explain=_explain_mv,
+    accumulates=True,
+)
+dot_p: Primitive = binary(
+    multiply,
+    x=lambda g, y: g * y,
+    y=lambda g, x: g * x,
+    name="dot",
+    jvp="bilinear",
+    batch=_batched_product,
+    saved={"y": "tensor"},
+    explain=_explain_dot,
+)
+# What `bmm` has recorded, one node in torch too; what `matmul` has goes through views there (steps.py).
+whole: weakref.WeakSet[Node] = weakref.WeakSet()
+# Everything else that can be multiplied: batches, and vectors with them.
+matmul_p: Primitive = binary(
+    multiply,
+    x=_matmul_x,
+    y=_matmul_y,
+    name="bmm",
+    jvp="bilinear",
+    batch=_batched_product,
+    saved={"y": "mat2"},
+    explain=_explain_matmul,
+    split=_split_product,
+    accumulates=True,
+)
 
 
 def check_dtypes(
@@ -605,42 +603,13 @@ def _linear_batch(x: Any, weight: Any, bias: Any) -> Any:
     return out + with_rank(bias, out.ndim)
 
 
-linear_p: Primitive = nary(
-    _linear,
-    inputs=3,
-    joint=_linear_back,
-    jvp=_linear_jvp,
-    batch=_linear_batch,
-    holomorphic=True,
-    node_name="AddmmBackward0",
-)
-
-
-project_p: Primitive = binary(
-    _project,
-    x=_linear_x,
-    y=_linear_weight,
-    jvp="bilinear",
-    batch=broadcasting(lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)),
-    node_name="MmBackward0",
-    saved={"x": "self", "y": "mat2"},
-    broadcast=False,
-)
-
-
 def _run_unfolded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     (*b, x, turned), shadow = edges, node.extra.shadow
     gx, gw, *gb = shadow.op.run(shadow, g, (x, turned, *b), saved)
     return (*gb, gx, None if gw is None else t_p(gw))
 
 
-def _unfolded(title: str) -> Special:
-    op = Special(title, _run_unfolded)
-    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
-    return op
-
-
-_addmm, _mm = _unfolded("AddmmBackward0"), _unfolded("MmBackward0")
+_addmm, _mm = (Special(title, _run_unfolded, Unfolded) for title in ("AddmmBackward0", "MmBackward0"))
 
 
 def _unfold_linear(node: Node) -> None:
@@ -668,7 +637,7 @@ def _kept(node: Any, position: int) -> Any:
     """Return an operand that a node keeps as it is; None if it does not."""
     if type(node.saved) is not tuple or node.targets is not None:
         return None
-    return dict(kept_arrays(node, node.saved)).get(position)
+    return dict(saved_arrays(node, node.saved)).get(position)
 
 
 def _run_flat(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
@@ -685,31 +654,22 @@ def _pairs(kept: Any, indexes: tuple[int, ...]) -> Any:
     return ((kept, indexes[0]),) if len(indexes) == 1 else zip(kept, indexes, strict=True)
 
 
-_flat_addmm, _flat_mm = _unfolded("AddmmBackward0"), _unfolded("MmBackward0")
-_flat_addmm.run = _flat_mm.run = _run_flat
+_flat_addmm, _flat_mm = (Special(title, _run_flat, Unfolded) for title in ("AddmmBackward0", "MmBackward0"))
 
 
 def _operand(saved: Any, node: Any, position: int) -> Any:
     """Return an operand among what a node keeps."""
-    pairs = (pair for kept, indexes in zip(saved, node.op.keeps) if kept is not None for pair in _pairs(kept, indexes))
+    pairs = (
+        pair
+        for kept, indexes in zip(saved, node.op.saves.indexes)
+        if kept is not None
+        for pair in _pairs(kept, indexes)
+    )
     return next((value for value, i in pairs if i == position), None)
 
 
 def _matrix(x: Any) -> Any:
     return x if x is None or x.ndim == 2 else x.reshape(-1, x.shape[-1])
-
-
-linear_p.op.unfold = project_p.op.unfold = _unfold_linear
-linear_p.op.split = project_p.op.split = _split_linear
-for _kind in (linear_p.op.node, _addmm.node, _flat_addmm.node):  # under torch's names, of its operands
-    _kind._saved_mat1 = property(lambda node: _matrix(saved_input(node, 0)))
-    _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
-    _kind._saved_alpha = _kind._saved_beta = 1
-for _kind in (_mm.node, _flat_mm.node):
-    _kind._saved_self = property(lambda node: _matrix(saved_input(node, 0)))
-    _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
-linear_p.op.kept_for = {0: 1, 1: 0}
-linear_p.op.finishes = (2, 0, 1)  # the weight's gradient is still to be transposed then
 
 
 def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> Exception | None:
@@ -720,9 +680,46 @@ def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> 
     return None
 
 
-linear_p.op.explain = project_p.op.explain = _explain_linear
-for _p in (mm_p, mv_p, matmul_p, linear_p, project_p):
-    _p.op.sums = True
+linear_p: Primitive = nary(
+    _linear,
+    inputs=3,
+    joint=_linear_back,
+    jvp=_linear_jvp,
+    batch=_linear_batch,
+    holomorphic=True,
+    node_name="AddmmBackward0",
+    accumulates=True,
+    unfold=_unfold_linear,
+    split=_split_linear,
+    explain=_explain_linear,
+    saves_for={0: 1, 1: 0},
+    finish_order=(2, 0, 1),  # the weight's gradient is still to be transposed then
+)
+
+
+project_p: Primitive = binary(
+    _project,
+    x=_linear_x,
+    y=_linear_weight,
+    jvp="bilinear",
+    batch=broadcasting(lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)),
+    node_name="MmBackward0",
+    saved={"x": "self", "y": "mat2"},
+    broadcast=False,
+    accumulates=True,
+    unfold=_unfold_linear,
+    split=_split_linear,
+    explain=_explain_linear,
+)
+
+
+for _kind in (linear_p.op.node, _addmm.node, _flat_addmm.node):  # under torch's names, of its operands
+    _kind._saved_mat1 = property(lambda node: _matrix(saved_input(node, 0)))
+    _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
+    _kind._saved_alpha = _kind._saved_beta = 1
+for _kind in (_mm.node, _flat_mm.node):
+    _kind._saved_self = property(lambda node: _matrix(saved_input(node, 0)))
+    _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Any = None) -> Tensor:

@@ -245,6 +245,7 @@ conv_p: Primitive = nary(
     jvp=_conv_tangent,
     batch=_conv_batch,
     holomorphic=True,
+    accumulates=True,
     node_name="ConvolutionBackward0",
     saved=_SAVED,
 )
@@ -257,6 +258,7 @@ conv_transpose_p: Primitive = nary(
     jvp=_transpose_tangent,
     batch=_transpose_batch,
     holomorphic=True,
+    accumulates=True,
     node_name="ConvolutionBackward0",
     saved=_SAVED,
 )
@@ -269,11 +271,9 @@ conv_weight_p: Primitive = nary(
     jvp="bilinear",
     batch=_weight_batch,
     holomorphic=True,
+    accumulates=True,
     node_name="ConvolutionBackwardBackward0",
 )
-
-for _p in (conv_p, conv_transpose_p, conv_weight_p):
-    _p.op.sums = True
 
 # --- Arguments --------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
-from ..core.engine import AccumulateGrad
 from ..core.inplace import unrecorded, write
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.payload import Payload, arguments, transforms, wrapped_in
 from ..core.recorders import Primitive, nary, parametric

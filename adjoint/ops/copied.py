@@ -7,7 +7,7 @@ from typing import Any
 
 from .._typing import Tensor
 from ..core import dtypes
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.tensor import TensorBase
 from . import create, join, kinds, parts, shape, subscript
 from .arguments import dim_in, either

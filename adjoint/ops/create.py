@@ -14,12 +14,12 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
-from ..core.engine import AccumulateGrad, end
-from ..core.inplace import overlaps_itself
+from ..core.leaves import AccumulateGrad, end
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload, payload_of, transforming
 from ..core.tensor import InferenceStorage, Storage, TensorBase, ours
+from ..core.writable import overlaps_itself
 from .arguments import shape_from
 from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of
 

@@ -19,8 +19,8 @@ from .._typing import Number, Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
+from ..core.folding import fold
 from ..core.inplace import inplace
-from ..core.nodes import fold, registry
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
@@ -38,8 +38,20 @@ from .shape import cast_p, conj_p, reshape_p
 # --- Arithmetic -------------------------------------------------------------------------------------
 
 
+def _explain_bool(error: Exception, *arrays: Any) -> Exception | None:
+    if not isinstance(error, TypeError) or any(getattr(a, "dtype", type(a)) not in (np.bool_, bool) for a in arrays):
+        return None
+    what = "Negation, the `-` operator, on a bool tensor" if len(arrays) == 1 else (
+        "Subtraction, the `-` operator, with two bool tensors"
+    )  # fmt: skip
+    instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+    if len(arrays) > 1:
+        instead = "Use the `^` or `logical_xor()` operator instead."
+    return RuntimeError(f"{what} is not supported. {instead}")
+
+
 add_p = binary(np.add, x=lambda g: g, y=lambda g: g, holomorphic=False)
-sub_p = binary(np.subtract, x=lambda g: g, y=lambda g: -g, holomorphic=False, name="sub")
+sub_p = binary(np.subtract, x=lambda g: g, y=lambda g: -g, holomorphic=False, name="sub", explain=_explain_bool)
 add_p.op.node._saved_alpha = sub_p.op.node._saved_alpha = 1  # another factor is a node of its own here
 mul_p = binary(
     np.multiply,
@@ -56,28 +68,13 @@ div_p = binary(
     floating=True,
     name="div",
 )
-neg_p = unary(np.negative, x=lambda g: -g, holomorphic=False, name="neg")
+neg_p = unary(np.negative, x=lambda g: -g, holomorphic=False, name="neg", explain=_explain_bool)
 
 rsub_p = binary(
     lambda x, y: np.subtract(y, x), x=lambda g: -g, y=lambda g: g, holomorphic=False, name="rsub",
-    node_name="RsubBackward1",
+    node_name="RsubBackward1", explain=_explain_bool,
 )  # fmt: skip
 
-
-def _explain_bool(error: Exception, *arrays: Any) -> Exception | None:
-    if not isinstance(error, TypeError) or any(getattr(a, "dtype", type(a)) not in (np.bool_, bool) for a in arrays):
-        return None
-    what = "Negation, the `-` operator, on a bool tensor" if len(arrays) == 1 else (
-        "Subtraction, the `-` operator, with two bool tensors"
-    )  # fmt: skip
-    instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
-    if len(arrays) > 1:
-        instead = "Use the `^` or `logical_xor()` operator instead."
-    return RuntimeError(f"{what} is not supported. {instead}")
-
-
-for _op in ("sub", "rsub", "neg"):
-    registry[_op].explain = _explain_bool
 
 _add_, _sub_ = inplace(add_p), inplace(sub_p)
 mul_, _div_, neg_ = inplace(mul_p), inplace(div_p), inplace(neg_p)

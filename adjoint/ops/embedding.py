@@ -11,7 +11,7 @@ from ..core import modes
 from ..core.device import CPU, module_of
 from ..core.device import of as device_of
 from ..core.dtypes import of
-from ..core.engine import AccumulateGrad
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.observation import literal, opaque
 from ..core.payload import Payload, is_batch

@@ -13,7 +13,8 @@ from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.nodes import Freed, Node, Packed, fold, part
+from ..core.folding import fold, part
+from ..core.nodes import Freed, Node, Packed
 from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
 from ..devices.cpu import provider
@@ -278,19 +279,6 @@ def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, 
     return out
 
 
-cross_entropy_p: Primitive = nary(
-    _cross_entropy,
-    inputs=2,
-    x=_cross_entropy_x,
-    jvp=lambda tangents, inputs, out, params: nll_loss_p(
-        _log_softmax_slope(tangents[0], softmax_p(inputs[0], 1)), inputs[1], *params[:2]
-    ),
-    batch=lambda x, target, ignored, reduction, logs: _nll_batch(log_softmax_p(x, 2), target, ignored, reduction),
-    node_name="NllLossBackward0",
-    saved={"x": "self", "ignored": "ignore_index"},
-)
-
-
 def _unfold_cross_entropy(node: Node) -> None:
     """Show the log-softmax that torch takes the likelihood of."""
     saved = node.saved
@@ -306,7 +294,18 @@ def _unfold_cross_entropy(node: Node) -> None:
         inner.saved = ((log_softmax_p(x, 1), 1),)
 
 
-cross_entropy_p.op.unfold = _unfold_cross_entropy
+cross_entropy_p: Primitive = nary(
+    _cross_entropy,
+    inputs=2,
+    x=_cross_entropy_x,
+    jvp=lambda tangents, inputs, out, params: nll_loss_p(
+        _log_softmax_slope(tangents[0], softmax_p(inputs[0], 1)), inputs[1], *params[:2]
+    ),
+    batch=lambda x, target, ignored, reduction, logs: _nll_batch(log_softmax_p(x, 2), target, ignored, reduction),
+    node_name="NllLossBackward0",
+    saved={"x": "self", "ignored": "ignore_index"},
+    unfold=_unfold_cross_entropy,
+)
 
 
 def _log_softmax_slope(t: Any, weights: Any) -> Any:

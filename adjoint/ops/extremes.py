@@ -12,7 +12,7 @@ from .. import return_types
 from .._typing import Array, Axes, Kernel, Shape, Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.nodes import joined
+from ..core.folding import joined
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.primitive import by_ufunc
@@ -216,7 +216,7 @@ def _choice(kernel: Kernel, name: str, node_name: str) -> Primitive:
 
     call = parametric(
         kernel, x=_chosen_x, name=name, node_name=node_name, outputs=True, jvp=_chosen_tangent, batch=batch,
-        keeps_outputs=(1,),
+        saves_outputs=(1,),
         saved={"axis": "dim", "keepdims": "keepdim"},
     )  # fmt: skip
     return call

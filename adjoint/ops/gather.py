@@ -12,7 +12,7 @@ from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import title_of
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary
 from .arguments import dim_in, either, require_tensor

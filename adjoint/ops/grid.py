@@ -14,7 +14,8 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.nodes import fold, wrap
+from ..core.folding import fold
+from ..core.nodes import wrap
 from ..core.recorders import Primitive, nary
 from .arguments import require_bool, require_tensor
 from .contraction import check_dtypes

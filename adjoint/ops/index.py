@@ -15,9 +15,10 @@ import numpy as np
 from .._typing import Array, Shape
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.nodes import kept_parameter, shaping
+from ..core.folding import shaping
 from ..core.payload import Payload
 from ..core.recorders import Primitive, parametric, variadic
+from ..core.saved import saved_parameter
 from ..core.tensor import TensorBase
 from .bounds import as_bounds_error, bounds_error, too_many
 from .shape import permute_p, reshape_p
@@ -44,67 +45,18 @@ def _getitem_batch(x: Any, index: Any) -> Any:
     return slice_p(x, (_ALL, *index))
 
 
-# An index is a tuple of ints, slices, None and one `...` (with which a single element stays an array).
-slice_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view="always", name="slice", jvp="linear", batch=_getitem_batch,
-    saved={"x_shape": "self_sym_sizes"},
-)  # fmt: skip
-# The same, for an index whose last step is a number or None, so that nodes have torch's names.
-select_last_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view="always", name="getitem", node_name="SelectBackward0", jvp="linear",
-    batch=_getitem_batch,
-)  # fmt: skip
-unsqueeze_last_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view="always", name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
-    batch=_getitem_batch,
-)  # fmt: skip
-
-
 _STEPS = {int: "SelectBackward0", slice: "SliceBackward0", type(None): "UnsqueezeBackward0"}
 
 
 def _split_index(node: Any) -> None:
     """Show a step for each dimension that an index says something about, as torch takes them one after the other."""
-    index = kept_parameter(node, "index")
+    index = saved_parameter(node, "index")
     titles = [_STEPS.get(type(i), "") for i in index if i is not Ellipsis and i != _ALL] if type(index) is tuple else ()
     if len(titles) > 1 and all(titles):
         edge = node.edges[0]
         for i, title in enumerate(titles[:-1]):
             edge = shaping(node, title, edge, None, 0.75 - i / 32)
         node.edges = (edge,)
-
-
-slice_p.op.split = select_last_p.op.split = unsqueeze_last_p.op.split = _split_index
-
-
-def _select(x: Any, axis: Any, index: Any) -> Any:
-    return x[index, ...] if axis == 0 else x[(_ALL,) * axis + (index, ...)]
-
-
-select_p: Primitive = parametric(
-    _select,
-    x=lambda g, x_shape, axis, index: place_p(g, x_shape, (_ALL,) * axis + (index, ...)),
-    view="always",
-    jvp="linear",
-    batch=lambda x, axis, index: select_p(x, axis + 1, index),
-    saved={"x_shape": "self_sym_sizes", "axis": "dim"},
-)
-
-
-def _place(x: Array, shape: Shape, index: Index) -> Array:
-    out: Array = module_of(x).zeros(shape, x.dtype)
-    out[index] = x
-    return out
-
-
-# Zeros of a shape with `x` at an index: what a view's gradient is.
-place_p: Primitive = parametric(
-    _place,
-    x=lambda g, index: slice_p(g, index),
-    jvp="linear",
-    batch=lambda x, shape, index: place_p(x, (x.shape[0], *shape), (_ALL, *index)),
-    node_name="SliceBackwardBackward0",
-)
 
 
 def _explain_number(error: Exception, x: Any, axis: Any, index: Any) -> Exception | None:
@@ -130,9 +82,51 @@ def explain_index(error: Exception, x: Array, index: Index) -> Exception | None:
     return None
 
 
-for _op in (slice_p, select_last_p, unsqueeze_last_p):
-    _op.op.explain = explain_index
-select_p.op.explain = _explain_number
+# An index is a tuple of ints, slices, None and one `...` (with which a single element stays an array).
+slice_p: Primitive = parametric(
+    _getitem, x=_getitem_x, view="always", name="slice", jvp="linear", batch=_getitem_batch,
+    saved={"x_shape": "self_sym_sizes"}, split=_split_index, explain=explain_index,
+)  # fmt: skip
+# The same, for an index whose last step is a number or None, so that nodes have torch's names.
+select_last_p: Primitive = parametric(
+    _getitem, x=_getitem_x, view="always", name="getitem", node_name="SelectBackward0", jvp="linear",
+    batch=_getitem_batch, split=_split_index, explain=explain_index,
+)  # fmt: skip
+unsqueeze_last_p: Primitive = parametric(
+    _getitem, x=_getitem_x, view="always", name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
+    batch=_getitem_batch, split=_split_index, explain=explain_index,
+)  # fmt: skip
+
+
+def _select(x: Any, axis: Any, index: Any) -> Any:
+    return x[index, ...] if axis == 0 else x[(_ALL,) * axis + (index, ...)]
+
+
+select_p: Primitive = parametric(
+    _select,
+    x=lambda g, x_shape, axis, index: place_p(g, x_shape, (_ALL,) * axis + (index, ...)),
+    view="always",
+    jvp="linear",
+    batch=lambda x, axis, index: select_p(x, axis + 1, index),
+    saved={"x_shape": "self_sym_sizes", "axis": "dim"},
+    explain=_explain_number,
+)
+
+
+def _place(x: Array, shape: Shape, index: Index) -> Array:
+    out: Array = module_of(x).zeros(shape, x.dtype)
+    out[index] = x
+    return out
+
+
+# Zeros of a shape with `x` at an index: what a view's gradient is.
+place_p: Primitive = parametric(
+    _place,
+    x=lambda g, index: slice_p(g, index),
+    jvp="linear",
+    batch=lambda x, shape, index: place_p(x, (x.shape[0], *shape), (_ALL, *index)),
+    node_name="SliceBackwardBackward0",
+)
 
 
 # --- Copies by tensors of indices -------------------------------------------------------------------

@@ -12,12 +12,13 @@ from ..core import modes, primitive
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.dtypes import of
-from ..core.inplace import check_writable, overlaps_itself, write
+from ..core.inplace import write
 from ..core.nodes import registry, wrap
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, variadic
 from ..core.tensor import TensorBase, note_write
+from ..core.writable import check_writable, overlaps_itself
 from .bounds import as_bounds_error
 from .compare import zeros_p
 from .convert import copy_

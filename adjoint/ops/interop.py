@@ -11,11 +11,11 @@ import numpy as np
 from .._typing import Tensor
 from ..core import device as devices
 from ..core.dtypes import of, of_number
-from ..core.inplace import check_writable
 from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.primitive import by_ufunc
 from ..core.tensor import TensorBase, note_write, storage_of
+from ..core.writable import check_writable
 from . import create
 from .convert import as_numpy, converted, copy_
 from .literals import array_from

@@ -10,7 +10,7 @@ from .._typing import Array, Shape, Tensor, Value
 from ..core import modes
 from ..core.device import module_of
 from ..core.failures import title_of
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase

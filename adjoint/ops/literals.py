@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any, cast
@@ -16,7 +15,8 @@ from ..core import dtypes
 from ..core.dtypes import default, promote_types
 from ..core.observation import note_read
 from ..core.payload import Payload
-from ..core.tensor import TensorBase, ours
+from ..core.tensor import TensorBase
+from ..core.tensor import depth_outside as depth_outside
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -304,14 +304,6 @@ def _from_mixed(data: Any, dtype: dtypes.dtype | None) -> Any:
             stacklevel=depth_outside(),
         )
     return _filled_from(stripped, dtype or met or default())
-
-
-def depth_outside() -> int:
-    """Return the stacklevel of the program's frame, for a warning given by the caller."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_code.co_filename in ours and frame.f_back is not None:
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def scalar_of(value: Any, name: str, op: str) -> Any:

@@ -11,7 +11,7 @@ from .._typing import Array, Tensor
 from ..core.device import CPU
 from ..core.device import of as device_of
 from ..core.dtypes import of
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.payload import Payload
 from .activation import log_sigmoid_p, relu_p
 from .arguments import constant_beside

@@ -7,7 +7,7 @@ from typing import Any
 from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.observation import literal
 from . import decomposition, linalg
 from .contraction import matmul

@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import Array, Axes, Number, Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric

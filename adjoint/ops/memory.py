@@ -15,9 +15,8 @@ from .. import printing
 from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes
-from ..core.engine import AccumulateGrad
-from ..core.inplace import check_changeable, refuse_inference_write
-from ..core.nodes import Node, Special
+from ..core.leaves import AccumulateGrad
+from ..core.nodes import Node, Special, new_node
 from ..core.payload import Payload, is_batch
 from ..core.tensor import (
     InferenceStorage,
@@ -31,9 +30,9 @@ from ..core.tensor import (
     note_write,
     owner_of,
     storage_of,
-    tick,
 )
 from ..core.views import edge_of, expect_shape
+from ..core.writable import check_changeable, refuse_inference_write
 from .arguments import shape_from
 from .literals import depth_outside
 from .shape import reshape
@@ -518,11 +517,8 @@ def _without_derivative(name: str, edges: tuple[Any, ...]) -> Node:
     def run(*arguments: Any) -> Any:
         raise RuntimeError(f"derivative for {name} is not implemented")
 
-    node = Node()
-    node.op = Special("NotImplemented", run)
-    node.op.node = type("NotImplemented", (Node,), {"__slots__": (), "__module__": "adjoint"})
-    node.edges, node.saved, node.targets, node.extra = edges, None, None, None
-    node.stamp, (node.code, node.lasti) = tick(), caller()
+    node: Node = new_node(Special("NotImplemented", run), edges)
+    node.code, node.lasti = caller()
     return node
 
 

@@ -17,7 +17,8 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import finfo, of
 from ..core.failures import not_implemented
-from ..core.nodes import Node, Special, Unfolded, fold, reveal, wrap
+from ..core.folding import Unfolded, fold, reveal
+from ..core.nodes import Node, Special, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import Primitive, nary
@@ -448,28 +449,13 @@ def _norm_batch(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any,
     return layer_norm_p(x, weight, bias, shifted(axes), full, eps, centered, None)
 
 
-def _norm_primitive(name: str, node_name: str) -> Primitive:
-    return nary(
-        _norm, inputs=3, joint=_norm_back, jvp=_norm_jvp, batch=_norm_batch, name=name, node_name=node_name,
-        saved={"x": "input"},
-    )  # fmt: skip
-
-
-layer_norm_p = _norm_primitive("layer_norm", "NativeLayerNormBackward0")
-batch_norm_p = _norm_primitive("batch_norm", "NativeBatchNormBackward0")
-group_norm_p = _norm_primitive("group_norm", "NativeGroupNormBackward0")
-rms_norm_p = _norm_primitive("rms_norm", "FusedRmsNormBackward0")
-_OF_ROWS = (layer_norm_p, rms_norm_p)
-
-
 def _run_per_channel(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     shadow = node.extra.shadow
     gx, *rest = shadow.op.run(shadow, g, edges, saved)
     return (gx, *(None if r is None else r.reshape((-1,)) for r in rest))
 
 
-_per_channel = Special("NativeBatchNormBackward0", _run_per_channel)
-_per_channel.node = type(_per_channel.title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
+_per_channel = Special("NativeBatchNormBackward0", _run_per_channel, Unfolded)
 
 
 def _unfold_batch_norm(node: Node) -> None:
@@ -479,7 +465,18 @@ def _unfold_batch_norm(node: Node) -> None:
         reveal(node, _per_channel, (x, *(e.edges[0] if e is not None and e.op is reshape_p.op else e for e in rest)))
 
 
-batch_norm_p.op.unfold = _unfold_batch_norm
+def _norm_primitive(name: str, node_name: str, **options: Any) -> Primitive:
+    return nary(
+        _norm, inputs=3, joint=_norm_back, jvp=_norm_jvp, batch=_norm_batch, name=name, node_name=node_name,
+        saved={"x": "input"}, **options,
+    )  # fmt: skip
+
+
+layer_norm_p = _norm_primitive("layer_norm", "NativeLayerNormBackward0")
+batch_norm_p = _norm_primitive("batch_norm", "NativeBatchNormBackward0", unfold=_unfold_batch_norm)
+group_norm_p = _norm_primitive("group_norm", "NativeGroupNormBackward0")
+rms_norm_p = _norm_primitive("rms_norm", "FusedRmsNormBackward0")
+_OF_ROWS = (layer_norm_p, rms_norm_p)
 
 
 def _normed(

@@ -15,10 +15,10 @@ import numpy as np
 
 from .._typing import Kernel
 from ..core.dtypes import of
-from ..core.inplace import check_writable
 from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, note_write
+from ..core.writable import check_writable
 from . import namespace
 from .convert import as_numpy, copy_
 from .interop import wrapped

@@ -11,13 +11,13 @@ from .._typing import Tensor
 from ..core import layout, modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.inplace import overlaps_itself
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..core.views import note_reach, refresh
+from ..core.writable import overlaps_itself
 from .arguments import count_of, dim_in, either, index_of, missing, shape_from
 from .bounds import as_slice, check_size
 from .compare import zeros_p

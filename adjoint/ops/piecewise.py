@@ -11,8 +11,9 @@ from .._typing import Tensor
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
+from ..core.folding import fold
 from ..core.inplace import inplace
-from ..core.nodes import fold, wrap
+from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type

@@ -18,7 +18,8 @@ from .._typing import Array, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.nodes import fold, framed, wrap
+from ..core.folding import fold, framed
+from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
 from . import random
@@ -42,7 +43,7 @@ Ints = tuple[int, ...]
 # --- The primitives ---------------------------------------------------------------------------------
 
 
-def mixing(name: str, node_name: str) -> Primitive:
+def mixing(name: str, node_name: str, **options: Any) -> Primitive:
     """Return the primitive of weighted sums along the last dimensions, under the name torch gives its node."""
     mix_p = parametric(
         weighted_sums,
@@ -51,6 +52,7 @@ def mixing(name: str, node_name: str) -> Primitive:
         batch="same",
         name=name,
         node_name=node_name,
+        **options,
     )
     unmix_p = parametric(
         weighted_sums,
@@ -67,8 +69,17 @@ def _transposed(plans: Any) -> Any:
     return tuple(p and p.transposed for p in plans)
 
 
-_AVERAGES = {n: mixing(f"avg_pool{n}d", f"AvgPool{n}DBackward0") for n in (1, 2, 3)}
-_ADAPTIVE_AVERAGES = {n: mixing(f"adaptive_avg_pool{n}d", f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)}
+def _pools(declare: Callable[..., Primitive], name: str, title: str, suffix: str = "") -> dict[int, Primitive]:
+    """Return primitives for one, two and three dimensions; in torch the first is the second between two views."""
+    framed_2d = framed("SqueezeBackward1", f"{title}2D{suffix}Backward0", "UnsqueezeBackward0")
+    return {
+        n: declare(f"{name}{n}d", f"{title}{n}D{suffix}Backward0", split=framed_2d if n == 1 else None)
+        for n in (1, 2, 3)
+    }
+
+
+_AVERAGES = _pools(mixing, "avg_pool", "AvgPool")
+_ADAPTIVE_AVERAGES = _pools(mixing, "adaptive_avg_pool", "AdaptiveAvgPool")
 
 # Where in the pooled dimensions, flattened, the largest element of each window is.
 where_largest_p = parametric(where_largest, name="where_largest", batch="same")
@@ -117,18 +128,14 @@ def _largest_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return _picked(tangents[0], where_largest_p(inputs[0], *params), len(params[0]))
 
 
-def _maximizing(name: str, node_name: str) -> Callable[..., Any]:
-    return parametric(largest, x=_largest_x, jvp=_largest_tangent, batch="same", name=name, node_name=node_name)
+def _maximizing(name: str, node_name: str, **options: Any) -> Primitive:
+    return parametric(
+        largest, x=_largest_x, jvp=_largest_tangent, batch="same", name=name, node_name=node_name, **options
+    )
 
 
-_MAXIMA = {n: _maximizing(f"max_pool{n}d", f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
-_ADAPTIVE_MAXIMA = {n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
-_pool: Any
-for _pool, _name in (
-    (_AVERAGES, "AvgPool2D"), (_ADAPTIVE_AVERAGES, "AdaptiveAvgPool2D"), (_MAXIMA, "MaxPool2DWithIndices"),
-    (_ADAPTIVE_MAXIMA, "AdaptiveMaxPool2D"),
-):  # fmt: skip
-    _pool[1].op.split = framed("SqueezeBackward1", f"{_name}Backward0", "UnsqueezeBackward0")
+_MAXIMA = _pools(_maximizing, "max_pool", "MaxPool", "WithIndices")
+_ADAPTIVE_MAXIMA = _pools(_maximizing, "adaptive_max_pool", "AdaptiveMaxPool")
 
 # --- Which windows there are ------------------------------------------------------------------------
 

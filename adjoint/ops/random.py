@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Kernel, Tensor
 from ..core import device as devices
 from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
@@ -461,7 +461,7 @@ def _zero_if(g: Any, needs: tuple[bool, ...]) -> tuple[Any, ...]:
 
 def _sampler(name: str, title: str, inputs: int) -> Primitive:
     """Declare the op of a draw: its value, drawn before, is an operand, and the others get zero gradients."""
-    kernels = {1: lambda x, sample: sample, 2: lambda x, y, sample: sample}
+    kernels: dict[int, Kernel] = {1: lambda x, sample: sample, 2: lambda x, y, sample: sample}
     batches = {
         1: lambda x, sample: expand_p(sample, tuple(x.shape)),
         2: lambda x, y, sample: expand_p(sample, tuple(x.shape)),

@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import Array, Axes, Shape, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
-from ..core.nodes import fold, joined
+from ..core.folding import fold, joined
 from ..core.recorders import Primitive, parametric
 from ..devices.cpu import provider
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core.nodes import fold
+from ..core.folding import fold
 from ..core.recorders import Primitive
 from ..core.tensor import TensorBase
 from .arguments import count_of, is_int, require_bool, require_tensor

@@ -314,7 +314,7 @@ def _extreme(kernel: Kernel) -> Primitive:
     def batch(x: Array, axis: int) -> Any:
         return call(x, axis + 1)
 
-    call = parametric(kernel, x=_extreme_x, outputs=True, keeps_outputs=(1,), jvp=_extreme_tangent, batch=batch)
+    call = parametric(kernel, x=_extreme_x, outputs=True, saves_outputs=(1,), jvp=_extreme_tangent, batch=batch)
     return call
 
 

@@ -12,8 +12,9 @@ from ..core import device as places
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
+from ..core.folding import fold
 from ..core.inplace import inplace
-from ..core.nodes import fold, wrap
+from ..core.nodes import wrap
 from ..core.observation import is_captured, literal, opaque
 from ..core.payload import is_batch
 from ..core.recorders import Primitive, nary

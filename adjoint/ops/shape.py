@@ -18,12 +18,13 @@ from ..core import dtypes, layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
-from ..core.inplace import check_changeable, is_leaf_node
-from ..core.nodes import Hidden, Node, shaping
+from ..core.folding import shaping
+from ..core.nodes import Hidden, Node
 from ..core.payload import Payload, is_batch, refuse_format
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
+from ..core.writable import check_changeable, is_leaf_node
 from .arguments import dim_in, dims_in, either, missing, require_all_tensors, require_tensor, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -220,6 +221,18 @@ def _reshape_batch(x: Any, shape: Any) -> Any:
     return reshape_p(x, (x.shape[0], *shape))
 
 
+def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:
+    try:
+        _resolved(shape_from((shape,)), x.size)
+    except (RuntimeError, TypeError) as better:
+        return better
+    return None
+
+
+def _show_copy(node: Node) -> None:
+    node.edges = (shaping(node, "CloneBackward0", node.edges[0], None, 0.5),)
+
+
 reshape_p: Primitive = parametric(
     _reshape,
     x=lambda g, x_shape: g.reshape(x_shape),
@@ -228,6 +241,7 @@ reshape_p: Primitive = parametric(
     batch=_reshape_batch,
     node_name="ViewBackward0",
     saved={"x_shape": "self_sym_sizes"},
+    explain=_explain_reshape,
 )
 # What `reshape` records where it has to copy.
 unsafe_view_p: Primitive = parametric(
@@ -237,25 +251,8 @@ unsafe_view_p: Primitive = parametric(
     jvp="linear",
     batch=_reshape_batch,
     saved={"x_shape": "self_sym_sizes"},
+    split=_show_copy,
 )
-
-
-def _show_copy(node: Node) -> None:
-    node.edges = (shaping(node, "CloneBackward0", node.edges[0], None, 0.5),)
-
-
-unsafe_view_p.op.split = _show_copy
-
-
-def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:
-    try:
-        _resolved(shape_from((shape,)), x.size)
-    except (RuntimeError, TypeError) as better:
-        return better
-    return None
-
-
-reshape_p.op.explain = _explain_reshape
 
 
 def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from .._typing import Array, Shape, Tensor, Value
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
+from ..core.folding import fold
 from ..core.inplace import inplace
-from ..core.nodes import fold
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.promotion import number_array

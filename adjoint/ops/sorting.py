@@ -11,7 +11,8 @@ from .. import return_types
 from .._typing import Array, Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.nodes import fold, wrap
+from ..core.folding import fold
+from ..core.nodes import wrap
 from ..core.observation import literal, opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.nodes import Node, Special, Unfolded, kept_arrays, run_shadow, saved_input, shaping, split
+from ..core.folding import Unfolded, run_shadow, shaping, split
+from ..core.nodes import Node, Special, saved_arrays
+from ..core.saved import saved_input
 from .contraction import whole
 
 
@@ -25,7 +27,6 @@ def _matrices(x: Any, rank: int) -> Any:
 
 def _product(title: str, second: str, swapped: bool) -> Special:
     """Return the op of a product that is shown between views, with what torch shows of its operands."""
-    op = Special(title, _run_swapped if swapped else run_shadow)
     rank = 3 if title == "BmmBackward0" else 2
     names = (second, "self") if swapped else ("self", second)
     turned = [swapped and name == "self" for name in names]
@@ -35,8 +36,7 @@ def _product(title: str, second: str, swapped: bool) -> Special:
         )
         for i, (name, t) in enumerate(zip(names, turned, strict=True))
     }
-    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"} | shown)
-    return op
+    return Special(title, _run_swapped if swapped else run_shadow, Unfolded, shown)
 
 
 def _operand(x: Any, rank: int, turned: bool) -> Any:
@@ -54,7 +54,7 @@ def split_product(node: Any) -> None:
     """Show the views and copies that torch makes of operands and result."""
     if node in whole or type(node.saved) is not tuple:
         return
-    kept = dict(kept_arrays(node, node.saved))
+    kept = dict(saved_arrays(node, node.saved))
     if not kept or not all(type(a) is np.ndarray for a in kept.values()):
         return
     x, y = (kept.get(i, getattr(e, "array", None)) for i, e in enumerate(node.edges))

@@ -318,9 +318,9 @@ def _promoted(value: Any, out: Any) -> Any:
 
 def _elementwise(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out: Any, params: tuple[Any, ...]) -> Any:
     primals = tuple(_promoted(p, out) for p in primals)
-    env = (*primals, out, *params, *(_derived(primals[i], what) for i, what in op.derived))
+    env = (*primals, out, *params, *(_derived(primals[i], what) for i, what in op.saves.derived))
     total = None
-    for t, rule, kept in zip(tangents, op.rules, op.keeps, strict=True):
+    for t, rule, kept in zip(tangents, op.rules, op.saves.indexes, strict=True):
         if t is None or rule is None:
             continue
         part = rule(t, *(env[i] for i in kept))
@@ -353,7 +353,8 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
 
 
 def _transposed(op: Op, tangents: Any, primals: Any, params: Any, top: Payload | None, recorded: bool) -> Any:
-    from ..core.engine import backward, end
+    from ..core.engine import backward
+    from ..core.leaves import end
     from ..ops import create
 
     leaves = [_leaf(p, top, recorded) if t is not None else p for t, p in zip(tangents, primals, strict=True)]

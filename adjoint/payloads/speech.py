@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core import modes
+from ..core.general import general
 from ..core.payload import Payload
-from ..core.primitive import by_ufunc, general
+from ..core.primitive import by_ufunc
 from ..ops.shape import permute_p, reshape_p, transpose_p
 
 

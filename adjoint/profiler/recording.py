@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from ..core import engine
+from ..core import pruning
 from ..core.nodes import Output, shown
 from ..core.observation import Observer
 from ..core.tensor import TensorBase, caller, owner_of
@@ -127,7 +127,7 @@ class Recorder(Observer):
         """Time each node of a backward pass."""
         event = self.begin("backward", "backward")
         handles = []
-        for node in engine.reach([r for r in roots if r is not None]):
+        for node in pruning.reach([r for r in roots if r is not None]):
             if type(node) is not Output:
                 handles += self._time_node(node)
         try:

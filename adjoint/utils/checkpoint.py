@@ -21,10 +21,10 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..core import modes
-from ..core.engine import running
 from ..core.nodes import wrap
 from ..core.observation import Observer, is_captured
 from ..core.payload import transforming
+from ..core.tasks import running
 from ..core.tensor import TensorBase, caller, tick, written_ledger
 from ..core.views import edge_of
 from ..cuda import devices as cuda

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from ..core import engine
+from ..core import tasks
 from ..core.observation import Observer
 from ..core.tensor import TensorBase
 from ..ops import overloads
@@ -164,7 +164,7 @@ def _convolution(op: Any, inputs: Any, params: Any, out: Any) -> tuple[Any, tupl
     if op.name == "conv_weight":  # the gradient for a weight, of an image and the gradient of its convolution
         image = (get_shape(y), get_shape(x), get_shape(out))
         return aten.convolution_backward, (*image, None, stride, padding, dilation, False, 0, 1, [False, True, False])
-    if engine.running.tasks:  # the gradient for an image is the opposite convolution of that of its convolution
+    if tasks.running.tasks:  # the gradient for an image is the opposite convolution of that of its convolution
         image = (get_shape(x), get_shape(out), get_shape(y))
         mask = [True, False, False]
         return aten.convolution_backward, (*image, None, stride, padding, dilation, not transposed, 0, 1, mask)

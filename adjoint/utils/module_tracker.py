@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd.graph import register_multi_grad_hook
 from ..autograd.variable import Variable
-from ..core import engine
+from ..core import tasks
 from ..core.tensor import TensorBase
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..tree import tree_leaves
@@ -38,7 +38,7 @@ class ModuleTracker:
     @property
     def is_bw(self) -> bool:
         """Whether a backward pass is running."""
-        return bool(engine.running.tasks)
+        return bool(tasks.running.tasks)
 
     def __enter__(self) -> ModuleTracker:
         self._handles = [

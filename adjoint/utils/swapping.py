@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..core.engine import AccumulateGrad
+from ..core.leaves import AccumulateGrad
 from ..core.tensor import TensorBase
 
 __all__ = ["swap_tensors"]

@@ -9,8 +9,9 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from ..autograd.holdings import function_of, values_kept
-from ..core.engine import AccumulateGrad, reach
+from ..core.leaves import AccumulateGrad
 from ..core.nodes import Output, shown
+from ..core.pruning import reach
 from ..core.tensor import owner_of
 from ..core.views import edge_of
 from ..errors import place

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import adjoint
-from adjoint.core.nodes import fold
+from adjoint.core.folding import fold
 from tests.oracle import needs_torch, same
 
 

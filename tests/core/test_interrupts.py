@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.core import engine, interrupts, modes
+from adjoint.core import interrupts, modes, tasks
 from gates import faults, updates
 
 LONG = {"transformed": 23, "recorded_backward": 5, "saved_hooks": 7, "checkpointed": 7, "forward_mode": 5, "step": 3}
@@ -80,7 +80,7 @@ def test_an_interrupt_of_a_pass_in_another_thread_comes_through_once_that_has_en
             nest(90)
     assert len(runs) == 3
     assert len(threads) > 1
-    assert engine.running.tasks == () and modes.local.grad and not modes.off
+    assert tasks.running.tasks == () and modes.local.grad and not modes.off
     (x * x).sum().backward()
     assert np.array_equal(x.grad.numpy(), [2.0, 4.0])
 

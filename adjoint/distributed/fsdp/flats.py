@@ -9,8 +9,8 @@ import numpy as np
 
 from ...core import device as devices
 from ...core import dtypes
-from ...core.engine import running
 from ...core.nodes import wrap
+from ...core.tasks import running
 from ...core.tensor import note_write
 from ...devices.contract import multi_tensor
 from ...errors import describe

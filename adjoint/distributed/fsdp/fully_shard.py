@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core import device as devices
 from ...core import dtypes, modes
-from ...core.engine import running
+from ...core.tasks import running
 from ...core.tensor import TensorBase
 from ...nn.modules.module import Module
 from ...ops.create import finish
