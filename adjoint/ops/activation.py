@@ -17,7 +17,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.payload import Payload, inside
 from ..core.recorders import elementwise
-from ..devices.cpu.special import log1p_exp, normal_cdf
+from ..scalar.functions import by_name
 from .arguments import dim_in
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
@@ -25,6 +25,8 @@ from .literals import real_of
 from .piecewise import abs_p, where_p
 from .precision import autocasting
 from .shape import reshape_p
+
+log1p_exp, normal_cdf = by_name["log1p_exp"], by_name["normal_cdf"]
 
 
 def _floats_only(x: Any, name: str) -> None:

@@ -19,8 +19,7 @@ from ..core.promotion import result_type
 from ..core.recorders import Primitive, Rule, formula, nary
 from ..core.size import Size
 from ..core.tensor import TensorBase
-from ..devices.cpu.derived import can_total
-from ..devices.cpu.special import log1p_exp
+from ..scalar.functions import by_name
 from .activation import hardtanh_p, log_sigmoid_p
 from .arguments import require_bool, require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
@@ -38,6 +37,7 @@ class Code(int):
     """The number of a reduction, as functions of the namespace `torch` are told it; others are told its name."""
 
 
+log1p_exp = by_name["log1p_exp"]
 _CODES = {"none": NONE, "mean": MEAN, "sum": SUM, NONE: NONE, MEAN: MEAN, SUM: SUM}
 
 # --- Reductions -------------------------------------------------------------------------------------
@@ -87,10 +87,10 @@ def elementwise_loss(
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
         if check is not None:
             check(x, y)
-        if reduction == NONE or not x.size or not can_total(x, y):
+        total = None if reduction == NONE else element.forms.total((x, y), (option,))  # type: ignore[attr-defined]
+        if total is None:
             out = element(x, y, option)
             return out if reduction == NONE else (_mean if reduction == MEAN else _sum)(out, None, False)
-        total = element.forms.total((x, y), (option,))  # type: ignore[attr-defined]
         return total if reduction == SUM else total / x.dtype.type(x.size)
 
     kernel.elements = element, rule_x, rule_y  # type: ignore[attr-defined]

@@ -6,9 +6,11 @@ from . import attention as attention
 from . import convolution as convolution
 from . import extremes as extremes
 from . import ordering as ordering
+from . import pairs as pairs
 from . import pooling as pooling
 from . import products as products
 from . import recurrent as recurrent
 from . import reductions as reductions
 from . import scans as scans
+from . import special as special
 from .table import override as override

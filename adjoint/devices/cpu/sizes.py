@@ -37,3 +37,4 @@ THREAD_COLUMNS = 1 << 17  # cumulative sums and extremes of columns;
 THREAD_TRIANGLES = 1 << 17  # cumulative sums by matrix multiplication,
 THREAD_SCAN = 1 << 15  # and by additions, each of which waits for the one before;
 THREAD_SORT = 1 << 16  # sorting
+REMAINDER = 2048  # elements below which vectorized remainders cost more than NumPy's
