@@ -588,11 +588,13 @@ def _col2im(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Sha
     return dense.reshape(*x.shape[:-2], *image.shape[1:])
 
 
-def _im2col_x(g: Array, x_shape: Shape, kernel: Kernel, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
+def _im2col_x(
+    g: Array, x_shape: Shape, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape
+) -> Tensor:
     return col2im_p(g, kernel, stride, before, dilation, size, tuple(x_shape[-2:]))
 
 
-def _col2im_x(g: Array, kernel: Kernel, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
+def _col2im_x(g: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Tensor:
     return im2col_p(g, kernel, stride, before, dilation, size)
 
 
