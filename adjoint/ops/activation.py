@@ -51,7 +51,7 @@ def _no_booleans(x: Array, name: str) -> None:
 
 relu_p = elementwise(
     "relu",
-    lambda x: np.maximum(x, 0),
+    lambda x: np.maximum(0, x),  # of two zeros the second is taken: -0.0 stays, as in torch
     x=lambda g, out: where_p(out <= 0, 0, g),
     check=_no_booleans,
     holomorphic=False,
@@ -73,7 +73,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 hardtanh_p = elementwise(
     "hardtanh",
-    lambda x, min_val, max_val: np.minimum(np.maximum(x, min_val), max_val),
+    lambda x, min_val, max_val: np.minimum(max_val, np.maximum(min_val, x)),
     x=lambda g, x, min_val, max_val: where_p((x > min_val) & (x < max_val), g, 0),
     numbers="min_val max_val",
     check=_no_booleans,
@@ -273,7 +273,7 @@ hardsigmoid_p = elementwise(
 hardswish_p = elementwise(
     "hardswish",
     lambda x: x * _between_0_and_6(x) / 6,
-    x=lambda g, x: where_p(x <= -3, 0, where_p(x < 3, g * (x / 3 + 0.5), g)),
+    x=lambda g, x: where_p(x <= -3, 0, where_p(x >= 3, g, g * (x / 3 + 0.5))),
     check=_floats_only,
     holomorphic=False,
 )
@@ -295,11 +295,11 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def _elu(x: Array, alpha: Any, scale: Array, input_scale: Any) -> Any:
-    return (np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) * input_scale)) * scale
+def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Any:
+    return (np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x) * input_scale)) * scale
 
 
-def _elu_x(g: Array, x: Array, alpha: Any, scale: Array, input_scale: Any) -> Any:
+def _elu_x(g: Array, x: Array, alpha: float, scale: float, input_scale: float) -> Any:
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     slope = scale * alpha * input_scale * np.exp(where_p(x >= 0, 0, x) * input_scale)
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
@@ -371,7 +371,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tens
 
 log_sigmoid_p = elementwise(
     "log_sigmoid",
-    lambda x: -log1p_exp(-x),
+    lambda x: 0 - log1p_exp(-x),  # and not -0.0
     x=lambda g, x: g * sigmoid_p(-x),
     check=_floats_only,
     holomorphic=False,
@@ -409,7 +409,8 @@ def _gelu_slope_x(g: Array, x: Array, approximate: str) -> Any:
         return g * (np.exp(-0.5 * x * x) * (2 - x * x) * _DENSITY)
     s = sigmoid_p(x * (_TANH_RATE + _TANH_CUBIC * x * x))
     rate = _TANH_RATE + 3 * _TANH_CUBIC * x * x
-    return g * (s * (1 - s) * (2 * rate + x * ((1 - 2 * s) * rate * rate + 6 * _TANH_CUBIC * x)))
+    slope = s * (1 - s) * rate  # first: the square of the rate may be infinite
+    return g * (2 * slope + x * ((1 - 2 * s) * slope * rate + 6 * _TANH_CUBIC * (s * (1 - s)) * x))
 
 
 gelu_slope_p = elementwise("gelu_slope", _gelu_slope, x=_gelu_slope_x, static="approximate", check=_floats_only)

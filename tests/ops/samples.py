@@ -15,6 +15,7 @@ import numpy as np
 
 import adjoint as torch
 from adjoint import func
+from adjoint.core.device import place_array
 from adjoint.core.nodes import registry
 from adjoint.core.observation import literal
 
@@ -78,7 +79,7 @@ def back(program: Callable[..., Any], x: np.ndarray) -> Sample:
     """Return a sample of the primitive that is the gradient of a linear program."""
     base = torch.tensor(x)
     g = floats(*program(base).shape, k=3)
-    return Sample(lambda g: func.vjp(program, base.to(g.dtype))[1](g)[0], (g,))
+    return Sample(lambda g: func.vjp(program, base.to(g))[1](g)[0], (g,))
 
 
 def _direct(name: str, row: tuple[Any, ...]) -> Sample:
@@ -87,7 +88,8 @@ def _direct(name: str, row: tuple[Any, ...]) -> Sample:
     slots = [i for i, v in enumerate(row[:count]) if isinstance(v, np.ndarray)]
 
     def program(*tensors: Any) -> Any:
-        args = [literal(v) if isinstance(v, np.ndarray) else v for v in row]  # of parameters: the same on every run
+        # Parameters are the same on every run.
+        args = [literal(place_array(v, tensors[0].device)) if isinstance(v, np.ndarray) else v for v in row]
         for i, tensor in zip(slots, tensors, strict=True):
             args[i] = tensor
         return op.call(*args)
