@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Tensor
 from ..core import device as devices
 from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.payload import Payload, inside
 from ..core.recorders import elementwise
-from ..devices.cpu.special import log1p_exp, normal_cdf
+from ..scalar.functions import by_name
 from .arguments import dim_in
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
@@ -26,18 +26,20 @@ from .piecewise import abs_p, where_p
 from .precision import autocasting
 from .shape import reshape_p
 
+log1p_exp, normal_cdf = by_name["log1p_exp"], by_name["normal_cdf"]
 
-def _floats_only(x: Any, name: str) -> None:
+
+def _floats_only(x: Array, name: str) -> None:
     if x.dtype.kind in "biuc":
         raise not_implemented(name, x)
 
 
-def _no_integers(x: Any, name: str) -> None:
+def _no_integers(x: Array, name: str) -> None:
     if x.dtype.kind in "biu":
         raise not_implemented(name, x)
 
 
-def _no_booleans(x: Any, name: str) -> None:
+def _no_booleans(x: Array, name: str) -> None:
     if x.dtype.kind == "c":
         raise NotImplementedError(f"clamp is not supported for complex types: {name} has no order to clamp by")
     if x.dtype.kind == "b":
@@ -197,7 +199,7 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     return rrelu(input, lower, upper, training, inplace=True)
 
 
-def _ordered_only(x: Any, name: str) -> None:
+def _ordered_only(x: Array, name: str) -> None:
     if x.dtype.kind in "bc":
         raise not_implemented(name, x)
 
@@ -241,14 +243,14 @@ softshrink_p = elementwise(
 )
 
 
-def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Replace elements between ``-lambd`` and `lambd` by zero."""
     if type(lambd) not in (float, int):
         lambd = real_of(lambd, "lambd", "hardshrink")
     return into(out, hardshrink_p(input, lambd))
 
 
-def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Move elements towards zero by `lambd`, and not past it."""
     if not lambd >= 0:
         kind = title_of(input.dtype)
@@ -256,7 +258,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     return into(out, softshrink_p(input, lambd))
 
 
-def _between_0_and_6(x: Any) -> Any:
+def _between_0_and_6(x: Array) -> Any:
     return np.minimum(np.maximum(x + 3, 0), 6)
 
 
@@ -293,11 +295,11 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Any:
     return (np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x) * input_scale)) * scale
 
 
-def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+def _elu_x(g: Array, x: Array, alpha: float, scale: float, input_scale: float) -> Any:
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     slope = scale * alpha * input_scale * np.exp(where_p(x >= 0, 0, x) * input_scale)
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
@@ -341,7 +343,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, inplace=True)
 
 
-def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
+def _softplus(x: Array, beta: Any, threshold: Any) -> Any:
     return where_p(x * beta > threshold, x, log1p_exp(x * beta) / beta)
 
 
@@ -354,7 +356,7 @@ softplus_p = elementwise(
 )
 
 
-def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Any = None) -> Tensor:
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
     """Take ``log(1 + exp(beta * x)) / beta``, a smooth relu; linear where ``beta * x`` is over `threshold`.
 
     Examples
@@ -376,7 +378,7 @@ log_sigmoid_p = elementwise(
 )
 
 
-def logsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the logarithm of the sigmoid, without underflow."""
     return into(out, log_sigmoid_p(input))
 
@@ -388,21 +390,21 @@ _TANH_RATE = 2 * math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715 * _TANH_RATE
 
 
-def _gelu(x: Any, approximate: str) -> Any:
+def _gelu(x: Array, approximate: str) -> Any:
     if approximate == "none":
         return x * normal_cdf(x)
     # (1 + tanh(u / 2)) / 2 is the sigmoid of u, which has one exponential.
     return x / (1 + np.exp(-x * (_TANH_RATE + _TANH_CUBIC * x * x)))
 
 
-def _gelu_slope(x: Any, approximate: str) -> Any:
+def _gelu_slope(x: Array, approximate: str) -> Any:
     if approximate == "none":
         return normal_cdf(x) + x * np.exp(-0.5 * x * x) * _DENSITY
     s = sigmoid_p(x * (_TANH_RATE + _TANH_CUBIC * x * x))
     return s + x * s * (1 - s) * (_TANH_RATE + 3 * _TANH_CUBIC * x * x)
 
 
-def _gelu_slope_x(g: Any, x: Any, approximate: str) -> Any:
+def _gelu_slope_x(g: Array, x: Array, approximate: str) -> Any:
     if approximate == "none":
         return g * (np.exp(-0.5 * x * x) * (2 - x * x) * _DENSITY)
     s = sigmoid_p(x * (_TANH_RATE + _TANH_CUBIC * x * x))
@@ -421,7 +423,7 @@ gelu_p = elementwise(
 )
 
 
-def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """Multiply x by the probability that a standard normal variable is below it.
 
     `approximate` is ``"none"`` or ``"tanh"``.
@@ -439,11 +441,11 @@ silu_slope_p = elementwise(
 )
 
 
-def _silu_slope(x: Any, s: Any) -> Any:
+def _silu_slope(x: Array, s: Any) -> Any:
     return s * (1 + x * (1 - s))
 
 
-def _silu_curvature(g: Any, x: Any, s: Any) -> Any:
+def _silu_curvature(g: Array, x: Array, s: Any) -> Any:
     return g * (s * (1 - s) * (2 + x * (1 - 2 * s)))
 
 
@@ -461,7 +463,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return (_silu_ if inplace else silu_p)(input)
 
 
-def _mish_x(g: Any, x: Any) -> Any:
+def _mish_x(g: Array, x: Array) -> Any:
     # One exponential: tanh(softplus(x)) is n / (n + 2) with n = e^x (e^x + 2); from 20 on it is 1.
     e = np.exp(np.minimum(x, 20))
     t = e * (e + 2) / (e * (e + 2) + 2)

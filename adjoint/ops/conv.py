@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor
+from .._typing import Array, Shape, Tensor, Value
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.payload import broadcasting
@@ -125,19 +125,23 @@ def _conv_weight(x: Array, y: Array, stride: Shape, before: Shape, dilation: Sha
     return parts.sum(axis=0).reshape(outs, channels, *size).astype(x.dtype, copy=False)
 
 
-def _conv_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _conv_x(g: Array, w: Array, x_shape: Shape, stride: Shape, before: Shape, dilation: Shape, groups: int) -> Tensor:
     return conv_transpose_p(g, w, None, stride, before, dilation, groups, tuple(x_shape[2:]))
 
 
-def _conv_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _conv_w(g: Array, x: Array, w_shape: Shape, stride: Shape, before: Shape, dilation: Shape, groups: int) -> Tensor:
     return conv_weight_p(x, g, stride, before, dilation, groups, tuple(w_shape[2:]))
 
 
-def _transpose_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _transpose_x(
+    g: Array, w: Array, x_shape: Shape, stride: Shape, before: Shape, dilation: Shape, groups: int
+) -> Tensor:
     return conv_p(g, w, None, stride, before, dilation, groups, tuple(x_shape[2:]))
 
 
-def _transpose_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _transpose_w(
+    g: Array, x: Array, w_shape: Shape, stride: Shape, before: Shape, dilation: Shape, groups: int
+) -> Tensor:
     return conv_weight_p(g, x, stride, before, dilation, groups, tuple(w_shape[2:]))
 
 
@@ -145,15 +149,15 @@ def _bias(g: Array) -> Tensor:
     return sum_p(g, (0, *range(2, g.ndim)), False)
 
 
-def _weight_x(g: Any, y: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _weight_x(g: Array, y: Array, x_shape: Shape, stride: Shape, before: Shape, dilation: Shape, groups: int) -> Tensor:
     return conv_transpose_p(y, g, None, stride, before, dilation, groups, tuple(x_shape[2:]))
 
 
-def _weight_y(g: Any, x: Any, y_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _weight_y(g: Array, x: Array, y_shape: Shape, stride: Shape, before: Shape, dilation: Shape, groups: int) -> Tensor:
     return conv_p(x, g, None, stride, before, dilation, groups, tuple(y_shape[2:]))
 
 
-def _tangent(primitive: Any, tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _tangent(primitive: Any, tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
     (tx, tw, tb), (x, w, _) = tangents, inputs
     total = None if tx is None else primitive(tx, w, None, *params)
     if tw is not None:
@@ -164,19 +168,19 @@ def _tangent(primitive: Any, tangents: Any, inputs: Any, out: Any, params: Any) 
     return total
 
 
-def _conv_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _conv_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
     return _tangent(conv_p, tangents, inputs, out, params)
 
 
-def _transpose_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _transpose_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
     return _tangent(conv_transpose_p, tangents, inputs, out, params)
 
 
-def _along_channels(b: Any, rank: int) -> Any:
+def _along_channels(b: Array, rank: int) -> Any:
     return reshape_p(b, (*b.shape, *(1,) * (rank - 2)))
 
 
-def _is_repeated(x: Any) -> bool:
+def _is_repeated(x: Array) -> bool:
     """Return whether a batched value is one value, for all of the batch.
 
     Of one that the program repeated and that is recorded, each sample's has a gradient of its own.
@@ -188,21 +192,21 @@ def _is_repeated(x: Any) -> bool:
     return not recorded and isinstance(array, np.ndarray) and array.strides[0] == 0
 
 
-def _in_channels(x: Any) -> Any:
+def _in_channels(x: Value) -> Tensor:
     """Return (B, N, C, ...) as (N, B * C, ...)."""
     shape = x.shape
     moved = permute_p(x, (1, 0, *range(2, len(shape))))
     return reshape_p(moved, (shape[1], shape[0] * shape[2], *shape[3:]))
 
 
-def _from_channels(x: Any, size: int) -> Any:
+def _from_channels(x: Value, size: int) -> Tensor:
     """Return (N, B * C, ...) as (B, N, C, ...)."""
     shape = x.shape
     split = reshape_p(x, (shape[0], size, shape[1] // size, *shape[2:]))
     return permute_p(split, (1, 0, *range(2, len(shape) + 1)))
 
 
-def _batch(primitive: Any, x: Any, w: Any, b: Any, groups: int, *rest: Any) -> Any:
+def _batch(primitive: Primitive, x: Any, w: Array, b: Array | None, groups: int, *rest: Any) -> Tensor:
     """Fold a batch of convolutions into one: of more samples if the weight is shared, else of more groups."""
     count = max(x.shape[0], w.shape[0], 1 if b is None else b.shape[0])
     *window, size = rest
@@ -219,16 +223,22 @@ def _batch(primitive: Any, x: Any, w: Any, b: Any, groups: int, *rest: Any) -> A
 
 
 @broadcasting
-def _conv_batch(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
+def _conv_batch(
+    x: Array, w: Array, b: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape
+) -> Tensor:
     return _batch(conv_p, x, w, b, groups, stride, before, dilation, size)
 
 
 @broadcasting
-def _transpose_batch(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
+def _transpose_batch(
+    x: Array, w: Array, b: Array, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
+) -> Any:
     return _batch(conv_transpose_p, x, w, b, groups, stride, before, dilation, size)
 
 
-def _weight_batch(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
+def _weight_batch(
+    x: Array, y: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape
+) -> Tensor:
     count = x.shape[0]
     out = conv_weight_p(_in_channels(x), _in_channels(y), stride, before, dilation, groups * count, size)
     return reshape_p(out, (count, out.shape[0] // count, *out.shape[1:]))
@@ -298,7 +308,7 @@ def ints_of(value: Any, count: int, name: str, op: str) -> Ints:
     return values
 
 
-def _check_types(x: Any, weight: Any, bias: Any) -> None:
+def _check_types(x: Array, weight: Any, bias: Any) -> None:
     if x.dtype.kind == "b":
         raise not_implemented("convolution", x)
     sentence = "Input type ({}) and %s type ({}) should be the same"
@@ -398,7 +408,7 @@ def _prepared(op: str, rank: int, input: Tensor, weight: Tensor, bias: Any) -> t
 
 @functools.lru_cache(4096, typed=True)
 def _geometry(
-    op: str, rank: int, x: Ints, w: Ints, b: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    op: str, rank: int, x: Ints, w: Ints, b: Array, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Return the stride, where windows begin, the dilation and the size of the result."""
     stride = ints_of(stride, rank, "stride", op)
@@ -484,7 +494,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 
 @functools.lru_cache(4096, typed=True)
 def _transposed_geometry(
-    op: str, rank: int, x: Ints, w: Ints, b: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    op: str, rank: int, x: Ints, w: Ints, b: Array, stride: Any, padding: Any, output_padding: Any, groups: int,
     dilation: Any,
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     stride, padding = ints_of(stride, rank, "stride", op), ints_of(padding, rank, "padding", op)
@@ -578,11 +588,13 @@ def _col2im(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Sha
     return dense.reshape(*x.shape[:-2], *image.shape[1:])
 
 
-def _im2col_x(g: Any, x_shape: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
+def _im2col_x(
+    g: Array, x_shape: Shape, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape
+) -> Tensor:
     return col2im_p(g, kernel, stride, before, dilation, size, tuple(x_shape[-2:]))
 
 
-def _col2im_x(g: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
+def _col2im_x(g: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Tensor:
     return im2col_p(g, kernel, stride, before, dilation, size)
 
 

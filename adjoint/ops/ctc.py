@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Tensor
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.observation import note_read
@@ -50,7 +50,7 @@ class Labels:
         self.last = 2 * self.lengths
 
 
-def _shifted(x: Any, by: int) -> Any:
+def _shifted(x: Array, by: int) -> Any:
     """Return `x` moved along its last axis, with "never" where nothing moves in."""
     n = x.shape[-1]
     if abs(by) >= n:
@@ -96,7 +96,7 @@ def _scan(emissions: Any, labels: Labels, backward: bool) -> list[Any]:
     return out
 
 
-def _emissions(x: Any, labels: Labels) -> Any:
+def _emissions(x: Array, labels: Labels) -> Any:
     places = np.broadcast_to(labels.places, (x.shape[0], *labels.places.shape))
     picked = gather_p(x, places, 2)
     return where_p(picked < _NEVER, _NEVER, picked)
@@ -113,14 +113,14 @@ def _loss(last: Any, labels: Labels) -> Any:
     return where_p(empty, np.where(labels.lengths == 0, 0.0, np.inf), -total)
 
 
-def _ctc(x: Any, labels: Any, zero_infinity: Any) -> Any:
+def _ctc(x: Array, labels: Any, zero_infinity: Any) -> Any:
     if not x.shape[0]:
         return np.where(labels.lengths == 0, 0.0, 0.0 if zero_infinity else np.inf).astype(x.dtype)
     out = _loss(_scan(_emissions(x, labels), labels, False)[-1], labels).astype(x.dtype)
     return np.where(np.isinf(out), x.dtype.type(0), out) if zero_infinity else out
 
 
-def _ctc_x(g: Any, x: Any, labels: Any, zero_infinity: Any) -> Any:
+def _ctc_x(g: Array, x: Array, labels: Any, zero_infinity: Any) -> Any:
     """Return the gradient as torch defines it: that of log-probabilities that stay normalized."""
     if not x.shape[0]:
         return x * 0

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array, Shape
 from ..core.device import module_of
 from ..core.layout import empty_strided, strides_of
 from ..core.nodes import wrap
@@ -69,7 +70,7 @@ class BatchStream:
         draw = getattr(self.stream, kind)
         return lambda shape, *params: hidden(draw((*self.sizes, *shape), *params), self.levels)
 
-    def bernoulli(self, p: Any, shape: Any, dtype: Any) -> Any:
+    def bernoulli(self, p: Any, shape: Shape, dtype: Any) -> Any:
         """Draw zeros and ones."""
         return hidden(self.stream.bernoulli(p, (*self.sizes, *shape), dtype), self.levels)
 
@@ -211,7 +212,7 @@ def refill(draw: Callable[..., Any], written: Any, *parameters: Any) -> Any:
     return hidden(whole, every)
 
 
-def _lying_like(array: Any) -> Any:
+def _lying_like(array: Array) -> Any:
     """Return an unset array whose elements lie as those of another, unless several of them lie at one place."""
     steps = strides_of(array)
     if any(step == 0 and n > 1 for step, n in zip(steps, array.shape, strict=True)):

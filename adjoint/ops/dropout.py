@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, DType, Tensor
 from ..core import device as devices
 from ..core import modes
 from ..core.failures import not_implemented, title_of
@@ -45,7 +45,7 @@ def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> An
     return opaque("random.keep", _kept_there, default_generator.stream, keep, shape, base.dtype, place)
 
 
-def _kept_there(stream: Any, keep: float, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
+def _kept_there(stream: Any, keep: float, shape: tuple[int, ...], dtype: DType, place: Any) -> Any:
     """Draw for another device: there, by a seed from here; a compiled program lets the device draw too."""
     if devices.sampled(place, "bernoulli", shape, dtype):
         return devices.random(place, "bernoulli", shape, dtype, int(stream.random((1,), np.int64)[0]), keep)
@@ -74,7 +74,7 @@ def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool 
     return input.mul_(wrap(noise)) if inplace else mul_p(input, wrap(noise))
 
 
-def _refused(x: Any) -> Exception:
+def _refused(x: Array) -> Exception:
     if x.dtype.kind == "c":
         return not_implemented("bernoulli_scalar_cpu_", x)
     return RuntimeError(

@@ -26,7 +26,6 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, nary, public, unary
 from ..core.tensor import TensorBase
-from ..devices.cpu import pairs
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
@@ -217,7 +216,7 @@ def _div_trunc(x: Any, y: Any) -> Any:
 
 def _remainder(x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
-    return pairs.remainder(x, y)
+    return np.remainder(x, y)
 
 
 def _fmod(x: Any, y: Any) -> Any:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Shape, Tensor
 from ..core.dtypes import of
 from ..core.failures import broadcast_error
 from ..core.promotion import result_type
 from ..core.recorders import Primitive, Rule, formula, nary
 from ..core.size import Size
 from ..core.tensor import TensorBase
-from ..devices.cpu.derived import can_total
-from ..devices.cpu.special import log1p_exp
+from ..scalar.functions import by_name
 from .activation import hardtanh_p, log_sigmoid_p
 from .arguments import require_bool, require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
@@ -38,6 +38,7 @@ class Code(int):
     """The number of a reduction, as functions of the namespace `torch` are told it; others are told its name."""
 
 
+log1p_exp = by_name["log1p_exp"]
 _CODES = {"none": NONE, "mean": MEAN, "sum": SUM, NONE: NONE, MEAN: MEAN, SUM: SUM}
 
 # --- Reductions -------------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ def reduced(values: Tensor, code: int) -> Tensor:
     return values if code == NONE else sum_all_p(values)
 
 
-def _share(g: Any, shape: Any, code: int) -> Any:
+def _share(g: Array, shape: Shape, code: int) -> Any:
     """Return the gradient of one element's loss; a number where all elements have the same."""
     return g / max(math.prod(shape), 1) if code == MEAN else g
 
@@ -84,18 +85,18 @@ def elementwise_loss(
     rule_x = formula(x, name=f"{name}_backward", static="option")
     rule_y = formula(y, name=f"{name}_backward", static="option")
 
-    def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
+    def kernel(x: Array, y: Array, reduction: Any, option: Any) -> Any:
         if check is not None:
             check(x, y)
-        if reduction == NONE or not x.size or not can_total(x, y):
+        total = None if reduction == NONE else element.forms.total((x, y), (option,))  # type: ignore[attr-defined]
+        if total is None:
             out = element(x, y, option)
             return out if reduction == NONE else (_mean if reduction == MEAN else _sum)(out, None, False)
-        total = element.forms.total((x, y), (option,))  # type: ignore[attr-defined]
         return total if reduction == SUM else total / x.dtype.type(x.size)
 
     kernel.elements = element, rule_x, rule_y  # type: ignore[attr-defined]
 
-    def joint(g: Any, x: Any, y: Any, reduction: Any, option: Any, needs: Any) -> Any:
+    def joint(g: Array, x: Array, y: Array, reduction: Any, option: Any, needs: Sequence[bool]) -> Any:
         g = _share(g, x.shape, reduction)
         return tuple([rule(g, x, y, option) if n else None for rule, n in zip((rule_x, rule_y), needs, strict=True)])
 
@@ -106,7 +107,7 @@ def elementwise_loss(
         axes = tuple(range(len(inputs[0].shape)))
         return total if reduction == NONE else (mean_p if reduction == MEAN else sum_p)(total, axes, False)
 
-    def batch(x: Any, y: Any, reduction: Any, option: Any) -> Any:
+    def batch(x: Array, y: Array, reduction: Any, option: Any) -> Any:
         out = primitive(x, y, NONE, option)
         axes = tuple(range(1, out.ndim))
         return out if reduction == NONE else (mean_p if reduction == MEAN else sum_p)(out, axes, False)
@@ -118,7 +119,7 @@ def elementwise_loss(
     return primitive
 
 
-def _huber(x: Any, y: Any, option: Any) -> Any:
+def _huber(x: Array, y: Array, option: Any) -> Any:
     # d * d / 2 below delta, the option; delta * (d - delta / 2) above: both are m * (d - m / 2), m the part below.
     below = np.minimum(np.abs(x - y), option)
     return below * (np.abs(x - y) - 0.5 * below)
@@ -160,7 +161,7 @@ def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, ...]:
     return same_dtype(input, target)
 
 
-def _size(array: Any) -> str:
+def _size(array: Array) -> str:
     return repr(Size(array.shape))
 
 
@@ -303,7 +304,7 @@ _LEAST_LOG = -100.0  # as in torch: one impossible event does not make the loss 
 _LEAST_ODDS = 1e-12
 
 
-def _check_probabilities(x: Any, y: Any) -> None:
+def _check_probabilities(x: Array, y: Array) -> None:
     if not ((x >= 0) & (x <= 1)).all():
         raise RuntimeError(
             "all elements of input should be between 0 and 1: apply sigmoid, or use the loss with logits"
@@ -314,11 +315,11 @@ def _log_at_least(log: Any) -> Any:
     return where_p(log < _LEAST_LOG, _LEAST_LOG, log)
 
 
-def _binary(x: Any, y: Any, option: Any) -> Any:
+def _binary(x: Array, y: Array, option: Any) -> Any:
     return (y - 1) * np.maximum(np.log1p(-x), _LEAST_LOG) - y * np.maximum(np.log(x), _LEAST_LOG)
 
 
-def _binary_x(g: Any, x: Any, y: Any, option: Any) -> Any:
+def _binary_x(g: Array, x: Array, y: Array, option: Any) -> Any:
     odds = x * (1 - x)
     return g * ((x - y) / where_p(odds < _LEAST_ODDS, _LEAST_ODDS, odds))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Tensor, Value
+from .._typing import Array, Shape, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
@@ -124,7 +124,7 @@ def _largest_x(g: Array, x: Array, plans: Plans) -> Tensor:
     return max_pool_backward_p(g, x, plans)
 
 
-def _largest_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _largest_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
     return _picked(tangents[0], where_largest_p(inputs[0], *params), len(params[0]))
 
 
@@ -193,7 +193,7 @@ def _per_dimension(value: Any, rank: int, name: str, op: str) -> Ints:
     return values * rank if len(values) == 1 else values
 
 
-def refuse(op: str, x: Any, kinds: str, but: str = "") -> None:
+def refuse(op: str, x: Array, kinds: str, but: str = "") -> None:
     """Raise if `x` is of a dtype that an op does not take, of these kinds except for one."""
     if x.dtype.kind in kinds and x.dtype.name != but:
         raise not_implemented(op, x)
@@ -284,7 +284,7 @@ def avg_pool1d(
 
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last two dimensions."""
     return into(
@@ -295,7 +295,7 @@ def avg_pool2d(
 
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last three dimensions."""
     return into(
@@ -531,7 +531,7 @@ def adaptive_max_pool3d_with_indices(
 # --- Windows at random ------------------------------------------------------------------------------
 
 
-def _where_largest_at(x: Any, samples: Any, kernel: Any, size: Any) -> Any:
+def _where_largest_at(x: Array, samples: Any, kernel: Ints, size: Any) -> Any:
     """Return where the maxima are of windows whose places the samples draw, per channel."""
     xp, rank = module_of(x), len(kernel)
     place = xp.zeros((*x.shape[:-rank], *(1,) * (2 * rank)), np.int64)
@@ -638,7 +638,7 @@ def fractional_max_pool3d_with_indices(
 # --- Back to where maxima came from -----------------------------------------------------------------
 
 
-def _unpooled_size(rank: int, shape: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
+def _unpooled_size(rank: int, shape: Shape, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
     default = tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True))
     if output_size is None:
         return default

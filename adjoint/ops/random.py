@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import operator
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +12,16 @@ from .._typing import Kernel, Tensor
 from ..core import device as devices
 from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
+from ..core.generator import (
+    Generator,
+    Stream,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 from ..core.inplace import unrecorded, write
 from ..core.layout import check_layout, contiguous_format, dense_order, empty_ordered, strides_of
 from ..core.nodes import wrap
@@ -21,7 +29,6 @@ from ..core.observation import note_read, opaque
 from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
-from ..devices.cpu.random import Stream, probable
 from .arguments import count_of, is_int, require_tensor, shape_from
 from .compare import zeros_p
 from .create import empty_like, finish, into, like, order_like
@@ -36,157 +43,6 @@ __all__ = [
 
 
 ndarray = np.ndarray
-
-
-class Generator:
-    """A source of random numbers with a state of its own.
-
-    Examples
-    --------
-    >>> g = adjoint.Generator().manual_seed(0)
-    >>> adjoint.rand(2, generator=g)
-    tensor([0.4963, 0.7682])
-    """
-
-    __module__ = "adjoint"
-
-    def __init__(self, device: Any = "cpu") -> None:
-        self.device = devices.as_device(device)
-        self.stream = Stream(67280421310721)
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start over from `seed`."""
-        opaque("random.seed", _started, self.stream, _as_seed(seed))
-        return self
-
-    def seed(self) -> int:
-        """Start over from a seed taken from the operating system, and return it."""
-        seed = int.from_bytes(os.urandom(8), "little") >> 1
-        self.stream.seed(seed)
-        return seed
-
-    def initial_seed(self) -> int:
-        """Return the seed that the generator was last started from."""
-        return self.stream.initial_seed
-
-    def get_state(self) -> Tensor:
-        """Return the state as a uint8 tensor."""
-        return finish(self.stream.state())
-
-    def set_state(self, new_state: Tensor) -> Generator:
-        """Go on from a state that `get_state` returned."""
-        if not isinstance(new_state, TensorBase):
-            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
-        if new_state.array.dtype != np.uint8:
-            raise TypeError("RNG state must be a torch.ByteTensor: the one that get_state returns")
-        opaque("random.set_state", _continued, self.stream, new_state)
-        return self
-
-    def get_offset(self) -> int:
-        """Raise: only generators of a GPU count by an offset."""
-        raise RuntimeError("CPU Generator does not use offset")
-
-    def set_offset(self, offset: int) -> Generator:
-        """Raise: only generators of a GPU count by an offset."""
-        raise RuntimeError("CPU Generator does not use offset")
-
-    def graphsafe_get_state(self) -> Generator:
-        """Raise: a state that is shared with CUDA graphs is one of a GPU's generators."""
-        raise NotImplementedError("graphsafe_get_state is not supported in this Generator: use clone_state")
-
-    def graphsafe_set_state(self, state: Generator) -> Generator:
-        """Raise: a state that is shared with CUDA graphs is one of a GPU's generators."""
-        raise NotImplementedError("graphsafe_set_state is not supported in this Generator: use set_state")
-
-    def clone_state(self) -> Generator:
-        """Return a generator that will give the same numbers."""
-        clone = Generator(self.device)
-        clone.stream = self.stream.copy()
-        return clone
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore_generator, (str(self.device), self.stream.state().tobytes()))
-
-
-def _started(stream: Stream, seed: int) -> Any:
-    stream.seed(seed)
-    return np.zeros(0)  # an observer expects arrays
-
-
-def _continued(stream: Stream, state: Any) -> Any:
-    stream.set_state(np.ascontiguousarray(state))
-    return np.zeros(0)
-
-
-def _as_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
-    return int(seed)
-
-
-def _restore_generator(device: str, state: bytes) -> Generator:
-    generator = Generator(device)
-    generator.stream.set_state(np.frombuffer(state, np.uint8).copy())
-    return generator
-
-
-default_generator = Generator()
-default_generator.seed()
-
-
-def manual_seed(seed: Any) -> Generator:
-    """Seed the default generator.
-
-    Examples
-    --------
-    >>> _ = adjoint.manual_seed(0)
-    >>> adjoint.randn(2)
-    tensor([ 1.5410, -0.2934])
-    """
-    return default_generator.manual_seed(int(seed))
-
-
-def seed() -> int:
-    """Seed the default generator from the operating system, and return the seed."""
-    return default_generator.seed()
-
-
-def initial_seed() -> int:
-    """Return the seed of the default generator."""
-    return default_generator.initial_seed()
-
-
-def get_rng_state() -> Tensor:
-    """Return the state of the default generator."""
-    return default_generator.get_state()
-
-
-def set_rng_state(new_state: Tensor) -> None:
-    """Set the state of the default generator."""
-    default_generator.set_state(new_state)
-
-
-@contextmanager
-def fork_rng(
-    devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str = "cuda", **kwargs: Any
-) -> Iterator[None]:
-    """Draw random numbers inside the context without those after it noticing.
-
-    Examples
-    --------
-    >>> _ = adjoint.manual_seed(0)
-    >>> with adjoint.random.fork_rng():
-    ...     _ = adjoint.rand(10)
-    >>> adjoint.rand(1)
-    tensor([0.4963])
-    """
-    # All devices draw from the one generator of the host.
-    before = default_generator.stream.state() if enabled else None
-    try:
-        yield
-    finally:
-        if before is not None:
-            default_generator.stream.set_state(before)
 
 
 class _ObservedStream:
@@ -521,7 +377,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
 
 
 def _check_probability(p: Any) -> None:
-    if not probable(p):
+    if not Stream.probable(p):
         raise RuntimeError(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false: a probability lies outside [0, 1]"
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Shape, Tensor
 from ..core.folding import fold
 from ..core.recorders import Primitive
 from ..core.tensor import TensorBase
@@ -218,7 +218,7 @@ def _factors(scale_factor: Any, rank: int) -> list[float]:
     return [float(scale_factor)] * rank
 
 
-def _wanted(size: Any, rank: int, shape: Any) -> list[int]:
+def _wanted(size: Any, rank: int, shape: Shape) -> list[int]:
     if isinstance(size, tuple | list):
         if len(size) != rank:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._typing import Tensor
+from .._typing import Array, Kernel, Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.recorders import nary
@@ -17,13 +17,13 @@ from .shape import expand_p
 __all__ = ["_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial"]
 
 
-def _spread(kernel: Any) -> Any:
+def _spread(kernel: Kernel) -> Any:
     """Return a kernel of arrays of one shape for arrays that broadcast."""
     return lambda *arrays: kernel(*module_of(arrays[0]).broadcast_arrays(*arrays))
 
 
 def _refused(name: str) -> Any:
-    def rule(g: Any) -> Any:
+    def rule(g: Array) -> Any:
         raise NotImplementedError(
             f"the derivative for '{name}' is not implemented: it is itself the derivative of a random draw"
         )
@@ -42,7 +42,7 @@ _gamma_slope = _spread(through_host("the gradient of a gamma draw")(gamma_gradie
 _dirichlet_slope = _spread(through_host("the gradient of a Dirichlet draw")(dirichlet_gradient))
 
 
-def _kept_as_drawn(x: Any, sample: Any) -> Any:
+def _kept_as_drawn(x: Array, sample: Any) -> Any:
     return sample
 
 
@@ -62,12 +62,12 @@ standard_gamma_grad_p, dirichlet_grad_p = (
 )
 
 
-def _dirichlet_rule(g: Any, x: Any, out: Any) -> Any:
+def _dirichlet_rule(g: Array, x: Array, out: Array) -> Any:
     slope = dirichlet_grad_p(out, x, expand_p(x.sum(-1, keepdims=True), tuple(x.shape)))
     return slope * (g - expand_p((out * g).sum(-1, keepdims=True), tuple(x.shape)))
 
 
-def _dirichlet_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _dirichlet_jvp(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
     x, t = inputs[0], tangents[0]
     moved = dirichlet_grad_p(out, x, expand_p(x.sum(-1, keepdims=True), tuple(x.shape))) * t
     return moved - out * expand_p(moved.sum(-1, keepdims=True), tuple(x.shape))

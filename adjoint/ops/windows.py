@@ -115,7 +115,7 @@ class Taps:
             counts += np.bincount(_places(source, self.n_in), minlength=self.n_in)
         return bool((counts < 2).all())
 
-    def is_full(self, rows: Any) -> bool:
+    def is_full(self, rows: Array) -> bool:
         """Return whether a tap has all places of the result."""
         return isinstance(rows, slice) and rows.start == 0 and rows.stop == self.n_out and rows.step in (None, 1)
 

@@ -8,6 +8,7 @@ from . import copying as copying
 from . import extremes as extremes
 from . import gathering as gathering
 from . import ordering as ordering
+from . import pairs as pairs
 from . import pooling as pooling
 from . import products as products
 from . import recurrent as recurrent

@@ -25,7 +25,7 @@ def _working(*arrays: Any) -> tuple[Any, ...]:
     return arrays
 
 
-def _padded(x: Any, before: Shape, extent: Shape) -> Any:
+def _padded(x: Array, before: Shape, extent: Shape) -> Any:
     """Return `x` seen from ``-before`` on over `extent` positions, zeros where it has none."""
     shape = x.shape[2:]
     if not any(before) and all(e <= n for e, n in zip(extent, shape, strict=True)):
@@ -64,7 +64,7 @@ def _seen(x: Any, shape: Shape, strides: Shape) -> Any:
     return np.lib.stride_tricks.as_strided(x, shape, strides)
 
 
-def _windows(x: Any, kernel: Shape, stride: Shape, dilation: Shape, size: Shape) -> Any:
+def _windows(x: Array, kernel: Shape, stride: Shape, dilation: Shape, size: Shape) -> Any:
     """Return a view (N, C, *kernel, *size) of a padded array."""
     steps = x.strides[2:]
     return _seen(
@@ -75,7 +75,7 @@ def _windows(x: Any, kernel: Shape, stride: Shape, dilation: Shape, size: Shape)
     )  # fmt: skip
 
 
-def _columns(x: Any, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Iterator[Any]:
+def _columns(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Iterator[Any]:
     """Yield (samples, rows, columns): windows as (C * kernel, samples * rows * ...), a block at a time."""
     x = _padded(x, before, _extent(size, kernel, stride, dilation))
     windows = _windows(x, kernel, stride, dilation, size)
@@ -97,7 +97,7 @@ def _columns(x: Any, kernel: Shape, stride: Shape, before: Shape, dilation: Shap
 
 
 def _columns_samples_last(
-    x: Any, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape
+    x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape
 ) -> Iterator[Any]:
     """Yield samples and columns as `_columns` does, but with the samples last: short rows lie together then."""
     extent, depth = _extent(size, kernel, stride, dilation), x.shape[1] * math.prod(kernel)
@@ -111,19 +111,19 @@ def _columns_samples_last(
         yield slice(n, n + together), windows.reshape(depth, -1)
 
 
-def _samples_last(x: Any, groups: int, size: Shape) -> bool:
+def _samples_last(x: Array, groups: int, size: Shape) -> bool:
     """Return whether there are many samples with short rows, so that the samples are laid out last."""
     return groups == 1 and len(x) >= sizes.SAMPLES and size[-1] <= sizes.SAMPLES_LAST
 
 
-def _is_pointwise(x: Any, kernel: Shape, stride: Shape, before: Shape, size: Shape) -> bool:
+def _is_pointwise(x: Array, kernel: Shape, stride: Shape, before: Shape, size: Shape) -> bool:
     """Return whether windows are single elements, all of them in order."""
     return (
         max(kernel) == 1 and max(stride) == 1 and not any(before) and tuple(x.shape[2:]) == size
     )  # fmt: skip
 
 
-def _is_split(x: Any, kernel: Shape) -> bool:
+def _is_split(x: Array, kernel: Shape) -> bool:
     return (
         x.size * math.prod(kernel) >= sizes.CONVOLUTION and len(x) > 1 and threads.count > 1
         and blas.is_known()
@@ -167,7 +167,7 @@ def _add_bias(out: Array, b: Array | None) -> Array:
     return out
 
 
-def _correlate(x: Any, w: Any, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Any:
+def _correlate(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Any:
     dtype, kernel = x.dtype, tuple(w.shape[2:])
     count, outs = len(x), len(w)
     x, w = _working(x, w)
@@ -206,7 +206,7 @@ def _rows_of(part: Any) -> Any:
     return reshape
 
 
-def _correlate_each(x: Any, w: Any, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Any:
+def _correlate_each(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Any:
     """Correlate every channel with a kernel of its own: a multiplication per element of the kernel."""
     kernel = tuple(w.shape[2:])
     out = np.empty((*x.shape[:2], *size), x.dtype)
@@ -226,7 +226,7 @@ def _correlate_each(x: Any, w: Any, stride: Shape, before: Shape, dilation: Shap
     return out
 
 
-def _planes(x: Any, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Iterator[Any]:
+def _planes(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Iterator[Any]:
     """Yield, for each element of the kernel, the elements of x (C, ...) that all windows have there.
 
     Where windows follow one another without gaps, what is yielded has rows as long as the padded input's, so
@@ -264,7 +264,7 @@ def conv_transpose(
     return _add_bias(out, b)
 
 
-def _transposed(g: Any, w: Any, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Any:
+def _transposed(g: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Any:
     dtype, kernel = g.dtype, tuple(w.shape[2:])
     count, outs, channels = len(g), len(w), w.shape[1] * groups
     g, w = _working(g, w)
@@ -303,7 +303,7 @@ def _transposed(g: Any, w: Any, stride: Shape, before: Shape, dilation: Shape, g
     return out.astype(dtype, copy=False)
 
 
-def _transposed_samples_last(g: Any, w: Any, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Any:
+def _transposed_samples_last(g: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Any:
     """Convolve many samples of few channels, whose axis comes last: windows are then added in long rows."""
     kernel, counts, channels = tuple(w.shape[2:]), tuple(g.shape[2:]), w.shape[1]
     extent = tuple(
@@ -338,7 +338,7 @@ def conv_weight(x: Array, y: Array, stride: Shape, before: Shape, dilation: Shap
     return sum(others, first)
 
 
-def _weight(x: Any, g: Any, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape) -> Any:
+def _weight(x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape) -> Any:
     dtype = x.dtype
     outs, each, size = g.shape[1], x.shape[1] // groups, tuple(g.shape[2:])
     x, g = _working(x, g)
@@ -356,7 +356,9 @@ def _weight(x: Any, g: Any, stride: Shape, before: Shape, dilation: Shape, group
     return total.reshape(outs, each, *kernel).astype(dtype, copy=False)
 
 
-def _weight_columns(x: Any, g: Any, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape) -> Any:
+def _weight_columns(
+    x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape
+) -> Any:
     """Return (groups, C / groups * kernel, O / groups): as left factors, columns take half the time."""
     outs, size = g.shape[1], tuple(g.shape[2:])
     total = np.zeros((groups, x.shape[1] // groups * math.prod(kernel), outs // groups), x.dtype)
@@ -370,7 +372,7 @@ def _weight_columns(x: Any, g: Any, stride: Shape, before: Shape, dilation: Shap
     return total
 
 
-def _weight_each(x: Any, g: Any, stride: Shape, before: Shape, dilation: Shape, kernel: Shape) -> Any:
+def _weight_each(x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, kernel: Shape) -> Any:
     size, channels = tuple(g.shape[2:]), g.shape[1]
     out = np.zeros((math.prod(kernel), channels), x.dtype)
     wide: Any = None

@@ -106,7 +106,9 @@ class Forms:
         return out
 
     def total(self, operands: Sequence[Any], fixed: tuple[Any, ...] = ()) -> Any:
-        """Return the sum of the formula of all elements of arrays, of one shape and floating dtype."""
+        """Return the sum of the formula over all elements; None where operands are no arrays of one shape and dtype."""
+        if not _are_alike(*operands):
+            return None
         dtype, size = operands[0].dtype, operands[0].size
         if size >= LARGE and provider.choice.allowed and provider.compiles():
             _, layout = _layout(operands, dtype)
@@ -121,10 +123,10 @@ class Forms:
         return tuple([n for n, a in zip(self.operands, operands) if type(a) is ndarray and not a.ndim])
 
 
-def can_total(x: Any, y: Any) -> bool:
-    """Return whether `Forms.total` takes two arrays."""
+def _are_alike(x: Any, y: Any) -> bool:
     dtype = getattr(x, "dtype", None)
-    return type(x) is ndarray is type(y) and (dtype is f32 or dtype is f64) and y.dtype is dtype and x.shape == y.shape
+    alike = type(x) is ndarray is type(y) and (dtype is f32 or dtype is f64) and y.dtype is dtype
+    return alike and x.shape == y.shape and x.size > 0
 
 
 def _layout(operands: Sequence[Any], dtype: Any) -> tuple[Any, str]:

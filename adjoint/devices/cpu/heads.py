@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array
 from .addresses import array32, ask, load, multiply
 from .loops import _top
 from .mathematics import FLAGS, _as_float
@@ -70,14 +71,14 @@ def _weigh_again(row: Any, seen: Any, log: Any) -> None:
 
 
 @_compiled
-def _lean(slopes: Any, weights: Any, along: Any, scale: Any) -> None:
+def _lean(slopes: Any, weights: Any, along: Any, scale: Array) -> None:
     """Replace the gradients of weights by those of scores before they were scaled."""
     for j in range(slopes.shape[0]):
         slopes[j] = (slopes[j] - along) * weights[j] * scale
 
 
 @_compiled
-def _dot(x: Any, y: Any) -> Any:
+def _dot(x: Array, y: Array) -> Any:
     total = _ZERO
     for j in range(x.shape[0]):
         total += x[j] * y[j]

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array
 from ...scalar.special import special
 
 _digamma = special("psi")
@@ -55,7 +56,7 @@ def gamma_gradient(concentration: Any, sample: Any) -> Any:
     return _in_chunks(_gamma_part, np.broadcast_to(concentration, sample.shape), sample)
 
 
-def _gamma_part(a: Any, x: Any, single: bool) -> Any:
+def _gamma_part(a: Array, x: Array, single: bool) -> Any:
     out = np.empty_like(x)
     near = (a < 50.0) & (x < a + 1.5 * np.sqrt(a) + 1.0)
     out[near] = _gamma_series(a[near], x[near])
@@ -63,7 +64,7 @@ def _gamma_part(a: Any, x: Any, single: bool) -> Any:
     return out
 
 
-def _gamma_series(a: Any, x: Any) -> Any:
+def _gamma_series(a: Array, x: Array) -> Any:
     """Return it by the power series of the incomplete gamma function; what is like 1/a² is left out by hand."""
     term = total = 1.0 / a
     harmonic = weighted = np.zeros_like(a)
@@ -76,7 +77,7 @@ def _gamma_series(a: Any, x: Any) -> Any:
     return x * (weighted - (np.log(x) - _digamma(a + 1.0)) * total)
 
 
-def _gamma_integral(a: Any, x: Any, single: bool) -> Any:
+def _gamma_integral(a: Array, x: Array, single: bool) -> Any:
     w, weights = _nodes(single)
     centre = _digamma(a)
     below = np.log(x) < centre
@@ -93,7 +94,7 @@ def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
     return _in_chunks(_beta_part, sample, np.broadcast_to(concentration, sample.shape), total)
 
 
-def _beta_part(x: Any, a: Any, total: Any, single: bool) -> Any:
+def _beta_part(x: Array, a: Array, total: Any, single: bool) -> Any:
     """Return dx/da / (1 - x) of draws from Beta(a, total - a)."""
     b = total - a
     left = (x < 0.5) & (a < 1.0) & (b * x < 2.0)
@@ -106,7 +107,7 @@ def _beta_part(x: Any, a: Any, total: Any, single: bool) -> Any:
     return out
 
 
-def _beta_series(x: Any, a: Any, b: Any) -> Any:
+def _beta_series(x: Array, a: Array, b: Array) -> Any:
     """Return it by the power series of the incomplete beta function; what is like 1/a² is left out by hand."""
     score = np.log(x) - _digamma(a + 1.0) + _digamma(a + b)
     power, total = np.ones_like(x), score / a
@@ -116,7 +117,7 @@ def _beta_series(x: Any, a: Any, b: Any) -> Any:
     return -x * (1.0 - x) ** -b * total
 
 
-def _beta_series_of_rest(x: Any, a: Any, b: Any) -> Any:
+def _beta_series_of_rest(x: Array, a: Array, b: Array) -> Any:
     """Return it by the power series, in 1 - x, of what the incomplete beta function leaves of one."""
     y, centre = 1.0 - x, _digamma(a) - _digamma(a + b)
     power, slope, total = np.ones_like(x), np.zeros_like(x), -centre / b
@@ -127,7 +128,7 @@ def _beta_series_of_rest(x: Any, a: Any, b: Any) -> Any:
     return x ** (1.0 - a) * total
 
 
-def _beta_integral(x: Any, a: Any, b: Any, single: bool) -> Any:
+def _beta_integral(x: Array, a: Array, b: Array, single: bool) -> Any:
     w, weights = _nodes(single)
     centre = _digamma(a) - _digamma(a + b)
     below = np.log(x) < centre

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array
 from . import forks
 from .memory import place_of
 
@@ -336,7 +337,7 @@ def _descriptor(name: str, *args: Any) -> c_void_p:
     return library.made(f"{name}_primitive_desc_create", library.engine, *handles, library.attributes)
 
 
-def _contiguous(x: Any) -> Any:
+def _contiguous(x: Array) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
@@ -357,7 +358,7 @@ def _matmul_plan(x_shape: Ints, x_bytes: Ints, y_shape: Ints, y_bytes: Ints, bia
     return Plan(_descriptor("matmul", x, y, bias, out), layouts, (DST,))
 
 
-def matmul(x: Any, y: Any, out: Any, bias: Any = None) -> bool:
+def matmul(x: Array, y: Array, out: Any, bias: Any = None) -> bool:
     """Write the product of two matrices or of two batches of them, plus a row; return whether it could be."""
     plan = _matmul_plan(x.shape, x.strides, y.shape, y.strides, bias is not None)
     if plan is None:
@@ -417,7 +418,7 @@ def _conv_weights_plan(*geometry: Any) -> Plan:
     return Plan(back, {SRC: x, DIFF_DST: out, DIFF_WEIGHTS: w}, (DIFF_WEIGHTS,))
 
 
-def convolve(x: Any, w: Any, b: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+def convolve(x: Array, w: Array, b: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
     """Return (N, O, *size) from x (N, C, ...), w (O, C / groups, ...) and a bias or None."""
     shape = (len(x), len(w), *size)
     plan = _conv_plan(b is not None, x.shape, w.shape, shape, stride, before, dilation, groups)
@@ -428,7 +429,7 @@ def convolve(x: Any, w: Any, b: Any, stride: Ints, before: Ints, dilation: Ints,
     return out
 
 
-def convolve_data(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+def convolve_data(g: Array, w: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
     """Return (N, C, *size) from g (N, O, ...) and w (O, C / groups, ...): the transposed convolution."""
     shape = (len(g), w.shape[1] * groups, *size)
     plan = _conv_data_plan(shape, w.shape, g.shape, stride, before, dilation, groups)
@@ -439,7 +440,7 @@ def convolve_data(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, gr
     return out
 
 
-def convolve_weights(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
+def convolve_weights(x: Array, g: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
     """Return (O, C / groups, *kernel) from x (N, C, ...) and g (N, O, ...)."""
     shape = (g.shape[1], x.shape[1] // groups, *kernel)
     plan = _conv_weights_plan(x.shape, shape, g.shape, stride, before, dilation, groups)
@@ -475,7 +476,7 @@ def _pool_backward_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> P
     return Plan(back, {DIFF_DST: out, DIFF_SRC: x}, (DIFF_SRC,))
 
 
-def _pool(x: Any, windows: tuple[Ints, ...], out: Any) -> Any:
+def _pool(x: Array, windows: tuple[Ints, ...], out: Array) -> Any:
     """Write the maxima of windows into `out`; return oneDNN's notes about where they are, None if it cannot."""
     plan = _pool_plan(x.shape, windows, out.shape[2:])
     if plan is None:
@@ -485,12 +486,12 @@ def _pool(x: Any, windows: tuple[Ints, ...], out: Any) -> Any:
     return notes
 
 
-def max_pool(x: Any, windows: tuple[Ints, ...], out: Any) -> bool:
+def max_pool(x: Array, windows: tuple[Ints, ...], out: Any) -> bool:
     """Write the maxima of windows (kernel, stride, padding, dilation) of x (N, C, ...), which has no NaN."""
     return _pool(x, windows, out) is not None
 
 
-def max_pool_backward(g: Any, x: Any, windows: tuple[Ints, ...], out: Any) -> bool:
+def max_pool_backward(g: Array, x: Array, windows: tuple[Ints, ...], out: Any) -> bool:
     """Write zeros with `g` added where the maxima of the windows are."""
     notes = _pool(x, windows, np.empty_like(g))
     plan = _pool_backward_plan(x.shape, windows, g.shape[2:])

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, Kernel
+from . import sizes
 from .elementwise import LARGE, elementwise
+from .table import override
 
-_FEW = 2048  # elements below which the calls cost more than the numbers
 _EXACT = 2.0**29  # a quotient below this times a float32 is exact in float64
 
 ndarray = np.ndarray
@@ -19,7 +21,7 @@ _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
 
 def _many(x: Any, y: Any, *dtypes: Any) -> bool:
-    if type(x) is not ndarray or x.size < _FEW or x.dtype not in dtypes:
+    if type(x) is not ndarray or x.size < sizes.REMAINDER or x.dtype not in dtypes:
         return False
     return getattr(y, "dtype", None) == x.dtype and (type(y) is ndarray or isinstance(y, np.generic))
 
@@ -29,11 +31,14 @@ def _by_size(function: Any, x: Any, y: Any) -> Any:
         return elementwise(function, x, y) if x.size >= LARGE else function(x, y)
 
 
-def remainder(x: Any, y: Any) -> Any:
-    """Return the rest of the division that rounds down."""
-    if not _many(x, y, _f32):
-        return np.remainder(x, y)
-    return _by_size(_remainder, x, y)
+@override.around("remainder")
+def _remainder_of(definition: Kernel) -> Kernel:
+    def remainder(x: Array, y: Array) -> Array:
+        if not _many(x, y, _f32):
+            return definition(x, y)  # type: ignore[no-any-return]
+        return _by_size(_remainder, x, y)  # type: ignore[no-any-return]
+
+    return remainder
 
 
 def _remainder(x: Any, y: Any) -> Any:

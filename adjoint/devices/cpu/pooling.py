@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Array, Kernel
+from ..._typing import Array, DType, Kernel
 from . import provider, sizes
 from .table import override
 from .threads import share
@@ -18,7 +18,7 @@ LINEAR = tuple(f"{name}{n}d" for name in (
 ) for n in (1, 2, 3)) + ("upsample_bilinear2d_aa", "upsample_bicubic2d_aa", "channel_mean")  # fmt: skip
 
 
-def _in_pieces(function: Any, dtype: Any, plans: Plans, x: Any, *more: Any) -> Any:
+def _in_pieces(function: Kernel, dtype: DType, plans: Plans, x: Array, *more: Any) -> Any:
     """Return ``function(x, *more)``, computed for a few images at a time, which threads share."""
     rank = len(plans)
     arrays = [a.reshape(-1, *a.shape[a.ndim - rank :]) for a in (x, *more)]
@@ -57,7 +57,7 @@ for _name in LINEAR:
     override.around(f"{_name}_backward")(_weighted_sums)
 
 
-def _pooled(x: Any, plans: Plans, g: Any = None) -> Any:
+def _pooled(x: Array, plans: Plans, g: Array | None = None) -> Any:
     """Return what oneDNN makes of plain windows: their maxima, or the gradient of `x`; None if it cannot."""
     dnn = provider.onednn("pooling", x) if all(p.window for p in plans) else None
     if dnn is None or np.isnan(x.max()):  # oneDNN passes over NaNs
@@ -129,7 +129,7 @@ def _at(places: Any, axis: int) -> tuple[Any, ...]:
     return (..., places, *(slice(None),) * (-axis - 1))
 
 
-def _from_apart(g: Any, x: Any, plans: Plans) -> Any:
+def _from_apart(g: Array, x: Array, plans: Plans) -> Any:
     """Return the gradient of maxima where windows do not overlap and none is cut; None if there is a NaN."""
     axes: list[tuple[int, Any, Any]] = []
     for axis in range(-1, -len(plans) - 1, -1):

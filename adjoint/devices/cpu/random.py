@@ -24,42 +24,40 @@ Different from torch
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from . import forks
-from .constants import constants_of
+from .rounding import (
+    BLOCK,
+    DIGITS,
+    FLOAT32,
+    FLOAT64,
+    HALVES,
+    REAL_OF_COMPLEX,
+    Values,
+    affine,
+    box_muller_blocks,
+    cast,
+    check_range,
+    check_weights,
+    integer_limits,
+    representable_bounds,
+    require_floating,
+    shuffled,
+    stirling_tail,
+    work_type,
+)
 
-Values: TypeAlias = NDArray[Any]
 Words: TypeAlias = NDArray[np.uint64]
 
-_FLOAT16, _BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-_REAL_OF_COMPLEX: dict[np.dtype[Any], np.dtype[Any]] = {
-    np.dtype(np.complex64): _FLOAT32,
-    np.dtype(np.complex128): _FLOAT64,
-}
-
-# Bits of the significand: integers up to 2 ** digits are exact.
-_DIGITS = {_FLOAT16: 11, _BFLOAT16: 8, _FLOAT32: 24, _FLOAT64: 53}
-_LARGEST = {
-    _FLOAT16: 65504.0,
-    _BFLOAT16: float.fromhex("0x1.fep127"),
-    _FLOAT32: float(np.finfo(np.float32).max),
-    _FLOAT64: float(np.finfo(np.float64).max),
-}
-_HALVES = (_FLOAT16, _BFLOAT16)
-
-# Large draws go piece by piece, so that the intermediate arrays stay in cache. A multiple of `_BLOCK`.
+# Large draws go piece by piece, so that the intermediate arrays stay in cache. A multiple of `BLOCK`.
 _CHUNK = 1 << 14
 _FEW = 128  # numbers so few that calls, not numbers, take time
-_BLOCK = 16
 _MASKS, _STEP = [np.array(0xFFFFFF, kind) for kind in (np.uint64, np.int32)], np.array(2.0**-24, np.float32)
 
 # From this width on torch takes the remainder of 64 bits instead of 32, to keep its bias small.
@@ -67,10 +65,6 @@ _WIDE_SPAN = 1 << 28
 
 # Torch writes the third of the gamma sampler in single precision.
 _THIRD = float(np.float32(1.0 / 3.0))
-
-# Veltkamp's constant cuts a double in two halves of 26 bits; beyond this scale the cut would overflow.
-_SPLITTER = 134217729.0
-_SPLIT_LIMIT = 2.0**990
 
 # The memory of torch's generator. The two floats at the end are a cache that no torch kernel fills.
 _STATE = np.dtype(
@@ -183,20 +177,20 @@ class Stream:
 
     def uniform(self, shape: Sequence[int], dtype: DTypeLike, low: float = 0.0, high: float = 1.0) -> Values:
         """Draw uniformly from [low, high), as `torch.rand` and `Tensor.uniform_` do."""
-        if dtype is _FLOAT32 and low == 0.0 and high == 1.0 and (size := math.prod(shape)) <= _CHUNK:
+        if dtype is FLOAT32 and low == 0.0 and high == 1.0 and (size := math.prod(shape)) <= _CHUNK:
             with self._lock:
                 return self._floats(size).reshape(shape)
         dtype = np.dtype(dtype)
-        if dtype in _REAL_OF_COMPLEX:
-            parts = self.uniform((*shape, 2), _REAL_OF_COMPLEX[dtype], low, high)
+        if dtype in REAL_OF_COMPLEX:
+            parts = self.uniform((*shape, 2), REAL_OF_COMPLEX[dtype], low, high)
             return parts.view(dtype).reshape(shape)
-        _require_floating("uniform", dtype)
-        _check_range(low, high, dtype)
-        work = _work_type(dtype)
+        require_floating("uniform", dtype)
+        check_range(low, high, dtype)
+        work = work_type(dtype)
         start, stop = work.type(low), work.type(high)
 
         def sample(size: int) -> Values:
-            values = _cast(_affine(self._units(size, work), stop - start, start), dtype)
+            values = cast(affine(self._units(size, work), stop - start, start), dtype)
             # Rounding may reach `high`, which the range excludes; torch answers with `low`.
             values[values == dtype.type(stop)] = dtype.type(start)
             return values
@@ -210,57 +204,57 @@ class Stream:
         For complex types `std` is that of the modulus: each part has ``std / sqrt(2)``. As in torch,
         `mean` is then the mean of both parts.
         """
-        if dtype is _FLOAT32 and std >= 0.0 and _BLOCK <= (size := math.prod(shape)) <= _CHUNK and not size % _BLOCK:
+        if dtype is FLOAT32 and std >= 0.0 and BLOCK <= (size := math.prod(shape)) <= _CHUNK and not size % BLOCK:
             with self._lock:
                 uniform = self._floats(size)
-            return _affine(_box_muller_blocks(uniform), std, mean).reshape(shape)
+            return affine(box_muller_blocks(uniform), std, mean).reshape(shape)
         dtype = np.dtype(dtype)
-        if dtype in _REAL_OF_COMPLEX:
-            parts = self.normal((*shape, 2), _REAL_OF_COMPLEX[dtype], mean, std / math.sqrt(2.0))
+        if dtype in REAL_OF_COMPLEX:
+            parts = self.normal((*shape, 2), REAL_OF_COMPLEX[dtype], mean, std / math.sqrt(2.0))
             return parts.view(dtype).reshape(shape)
-        _require_floating("normal", dtype)
+        require_floating("normal", dtype)
         if not std >= 0.0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
         size = math.prod(shape)
         with self._lock:
-            if size < _BLOCK:
-                values: Values = _affine(self._few_normals(size), std, mean)
+            if size < BLOCK:
+                values: Values = affine(self._few_normals(size), std, mean)
             else:
                 values = self._block_normals(size, dtype, mean, std)
-        return _cast(values, dtype).reshape(shape)
+        return cast(values, dtype).reshape(shape)
 
     def normal_singly(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 0.0, std: float = 1.0) -> Values:
         """Draw from a normal distribution, as torch does for a tensor that does not lie in one piece: not by blocks."""
         dtype = np.dtype(dtype)
-        if dtype in _REAL_OF_COMPLEX:
-            parts = self.normal_singly((*shape, 2), _REAL_OF_COMPLEX[dtype], mean, std / math.sqrt(2.0))
+        if dtype in REAL_OF_COMPLEX:
+            parts = self.normal_singly((*shape, 2), REAL_OF_COMPLEX[dtype], mean, std / math.sqrt(2.0))
             return parts.view(dtype).reshape(shape)
-        return self._draw(shape, dtype, lambda size: _affine(self._many_normals(size), std, mean))
+        return self._draw(shape, dtype, lambda size: affine(self._many_normals(size), std, mean))
 
     def log_normal(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 1.0, std: float = 2.0) -> Values:
         """Draw numbers whose logarithm is normal, as `Tensor.log_normal_` does."""
         dtype = np.dtype(dtype)
-        _require_floating("log_normal", dtype)
+        require_floating("log_normal", dtype)
         if not std > 0.0:
             raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
         with np.errstate(over="ignore"):
-            return self._draw(shape, dtype, lambda size: np.exp(_affine(self._many_normals(size), std, mean)))
+            return self._draw(shape, dtype, lambda size: np.exp(affine(self._many_normals(size), std, mean)))
 
     def exponential(self, shape: Sequence[int], dtype: DTypeLike, lambd: float = 1.0) -> Values:
         """Draw waiting times of rate `lambd`, as `Tensor.exponential_` does."""
-        _require_floating("exponential", np.dtype(dtype))
+        require_floating("exponential", np.dtype(dtype))
         if not lambd > 0.0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
         return self._draw(shape, dtype, lambda size: np.log1p(-self._doubles(size)) * (-1.0 / lambd))
 
     def cauchy(self, shape: Sequence[int], dtype: DTypeLike, median: float = 0.0, sigma: float = 1.0) -> Values:
         """Draw from a Cauchy distribution, as `Tensor.cauchy_` does."""
-        _require_floating("cauchy", np.dtype(dtype))
+        require_floating("cauchy", np.dtype(dtype))
         if not sigma > 0.0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
 
         def sample(size: int) -> Values:
-            return _affine(np.tan(math.pi * (self._doubles(size) - 0.5)), sigma, median)
+            return affine(np.tan(math.pi * (self._doubles(size) - 0.5)), sigma, median)
 
         with np.errstate(over="ignore"):
             return self._draw(shape, dtype, sample)
@@ -272,13 +266,13 @@ class Stream:
         dtype = np.dtype(dtype)
         if not low < high:
             raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-        least, most = _integer_limits(dtype)
+        least, most = integer_limits(dtype)
         if not least <= low <= most:
             raise RuntimeError(f"from is out of bounds for {dtype}: {low} is not in [{least}, {most}]")
         if high - 1 > most:
             raise RuntimeError(f"to - 1 is out of bounds for {dtype}: {high - 1} is not in [{least}, {most}]")
-        if dtype in _DIGITS:
-            low, high = _representable_bounds(low, high, dtype)
+        if dtype in DIGITS:
+            low, high = representable_bounds(low, high, dtype)
         span = high - low
         return self._draw(shape, dtype, lambda size: self._remainders(size, span, low, span >= _WIDE_SPAN))
 
@@ -291,7 +285,7 @@ class Stream:
         dtype = np.dtype(dtype)
         if high is not None:
             return self.integers(shape, dtype, low or 0, high)
-        end = 2 ** _DIGITS[dtype] + 1 if dtype in _DIGITS else _integer_limits(dtype)[1] + 1
+        end = 2 ** DIGITS[dtype] + 1 if dtype in DIGITS else integer_limits(dtype)[1] + 1
         if low is not None:
             return self.integers(shape, dtype, low, end)
         wide = dtype.itemsize == 8 or end >= 2**32
@@ -303,11 +297,11 @@ class Stream:
         A number `p` is compared with draws in double precision, an array `p` (broadcast to `shape`)
         with draws in its own, as in torch.
         """
-        if not probable(p):
+        if not self.probable(p):
             raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={p}")
         if not isinstance(p, np.ndarray):
             return self._draw(shape, dtype, lambda size: self._doubles(size) < p)
-        work = _work_type(p.dtype)
+        work = work_type(p.dtype)
         with self._lock:
             draws = self._units(math.prod(shape), work).reshape(shape)
         return (draws < p.astype(work)).astype(dtype)
@@ -329,23 +323,23 @@ class Stream:
             raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
         with self._lock:
             counts = [self._poisson(rate) for rate in rates.astype(np.float64).ravel().tolist()]
-        return _cast(np.array(counts, np.float64), rates.dtype).reshape(rates.shape)
+        return cast(np.array(counts, np.float64), rates.dtype).reshape(rates.shape)
 
     def gamma(self, concentration: Values) -> Values:
         """Draw from gamma distributions of rate 1, as `torch._standard_gamma` does; one by one, as `poisson`."""
-        least = float(np.finfo(_work_type(concentration.dtype)).tiny)
+        least = float(np.finfo(work_type(concentration.dtype)).tiny)
         with self._lock:
             draws = [max(self._gamma(a), least) for a in concentration.astype(np.float64).ravel().tolist()]
-        return _cast(np.array(draws, np.float64), concentration.dtype).reshape(concentration.shape)
+        return cast(np.array(draws, np.float64), concentration.dtype).reshape(concentration.shape)
 
     def dirichlet(self, concentration: Values) -> Values:
         """Draw points of the simplex, as `torch._sample_dirichlet` does: gamma draws over their sum."""
         with self._lock:
             draws = [self._gamma(a) for a in concentration.astype(np.float64).ravel().tolist()]
         gammas = np.array(draws, np.float64).reshape(concentration.shape)
-        limits = np.finfo(_work_type(concentration.dtype))
+        limits = np.finfo(work_type(concentration.dtype))
         points = np.clip(gammas / gammas.sum(axis=-1, keepdims=True), limits.tiny, 1.0 - float(limits.epsneg))
-        return _cast(points, concentration.dtype)
+        return cast(points, concentration.dtype)
 
     def binomial(self, count: Values, chance: Values) -> Values:
         """Draw the number of successes in `count` trials, as `torch.binomial` does; one by one, as `poisson`."""
@@ -353,7 +347,7 @@ class Stream:
         pairs = zip(count.astype(np.float64).ravel().tolist(), chance.astype(np.float64).ravel().tolist(), strict=True)
         with self._lock:
             draws = [self._binomial(n, p) for n, p in pairs]
-        return _cast(np.array(draws, np.float64), count.dtype).reshape(count.shape)
+        return cast(np.array(draws, np.float64), count.dtype).reshape(count.shape)
 
     def multinomial(
         self, probabilities: Values, num_samples: int, replacement: bool = False, order: Sequence[int] | None = None
@@ -371,14 +365,14 @@ class Stream:
         order
             In which order of the dimensions to draw, outermost first; None for theirs.
         """
-        _check_weights(probabilities, num_samples, replacement)
+        check_weights(probabilities, num_samples, replacement)
         if replacement and num_samples > 1:
             return self._weighted_indices(probabilities, num_samples)
         # The first of competing exponential clocks rings in proportion to its rate, and so do the next.
         clocks = self.exponential(probabilities.shape, probabilities.dtype, 1.0)
         if order is not None:
             clocks = clocks.reshape([probabilities.shape[i] for i in order]).transpose(np.argsort(order))
-        scores = (probabilities / clocks).astype(_work_type(probabilities.dtype))
+        scores = (probabilities / clocks).astype(work_type(probabilities.dtype))
         if num_samples == 1:
             return np.asarray(np.argmax(scores, axis=-1, keepdims=True))
         return np.argsort(-scores, axis=-1, kind="stable")[..., :num_samples].copy()
@@ -388,7 +382,7 @@ class Stream:
         if n < 0:
             raise RuntimeError(f"n must be non-negative, got {n}")
         dtype = np.dtype(dtype)
-        greatest = 2 ** _DIGITS[dtype] if dtype in _DIGITS else _integer_limits(dtype)[1]
+        greatest = 2 ** DIGITS[dtype] if dtype in DIGITS else integer_limits(dtype)[1]
         if n - 1 > greatest:
             raise RuntimeError(f"n cannot be greater than {greatest + 1} for {dtype}, got {n}")
         if n < 2:
@@ -400,12 +394,19 @@ class Stream:
             for i, word in enumerate(words.tolist()):
                 other = i + word % (n - i)
                 order[i], order[other] = order[other], order[i]
-            return _cast(np.array(order), dtype)
+            return cast(np.array(order), dtype)
         choices = np.arange(n)
         choices[:-1] += (words % np.arange(n, 1, -1, dtype=np.uint64)).astype(np.int64)
-        return _cast(_shuffled(choices), dtype)
+        return cast(shuffled(choices), dtype)
 
     # --- the sources, to be called with the lock held -----------------------------------------------
+
+    @staticmethod
+    def probable(p: Values | float) -> bool:
+        """Return whether a number, or each of an array's, is a probability. To search is quicker than to compare."""
+        if isinstance(p, np.ndarray):
+            return not p.size or bool(p.item(p.argmax()) <= 1 and p.item(p.argmin()) >= 0)
+        return bool(0 <= p <= 1)
 
     def _draw(self, shape: Sequence[int], dtype: DTypeLike, sample: Callable[[int], Values]) -> Values:
         """Fill an array with what `sample` returns for a number of elements, under the lock."""
@@ -413,11 +414,11 @@ class Stream:
         size = math.prod(shape)
         with self._lock:
             if size <= _CHUNK:
-                return _cast(sample(size), dtype).reshape(shape)
+                return cast(sample(size), dtype).reshape(shape)
             out = np.empty(size, dtype)
             for start in range(0, size, _CHUNK):
                 piece = out[start : start + _CHUNK]
-                piece[...] = _cast(sample(piece.size), dtype)
+                piece[...] = cast(sample(piece.size), dtype)
         return out.reshape(shape)
 
     def _words(self, size: int) -> Words:
@@ -438,7 +439,7 @@ class Stream:
         if size > _FEW:  # the conversion of a shorter type is faster
             bits = bits.astype(np.int32)
         bits &= _MASKS[size > _FEW]
-        values = bits.astype(_FLOAT32)
+        values = bits.astype(FLOAT32)
         values *= _STEP
         return values
 
@@ -453,7 +454,7 @@ class Stream:
         return ((word() & 0x1FFFFF) << 32 | word()) * 2.0**-53
 
     def _units(self, size: int, work: np.dtype[Any]) -> Values:
-        return self._doubles(size) if work is _FLOAT64 else self._floats(size)
+        return self._doubles(size) if work is FLOAT64 else self._floats(size)
 
     def _remainders(self, size: int, span: int, low: int, wide: bool) -> NDArray[np.int64]:
         """Draw integers from [low, low + span), by the remainder of 64 bits if `wide`, else of 32."""
@@ -474,18 +475,18 @@ class Stream:
 
     def _block_normals(self, size: int, dtype: np.dtype[Any], mean: float, std: float) -> Values:
         """Draw 16 or more normals, in blocks of 16."""
-        work = _work_type(dtype)
+        work = work_type(dtype)
         out = np.empty(size, work)
-        rest = size % _BLOCK
+        rest = size % BLOCK
         for start in range(0, size - rest, _CHUNK):
             piece = out[start : min(start + _CHUNK, size - rest)]
-            piece[...] = _affine(_box_muller_blocks(self._units(piece.size, work)), std, mean)
+            piece[...] = affine(box_muller_blocks(self._units(piece.size, work)), std, mean)
         if rest:
             # Torch draws uniform numbers for the incomplete block (unless they are halves), and then
             # makes the last 16 elements anew.
-            if dtype not in _HALVES:
+            if dtype not in HALVES:
                 self._units(rest, work)
-            out[-_BLOCK:] = _affine(_box_muller_blocks(self._units(_BLOCK, work)), std, mean)
+            out[-BLOCK:] = affine(box_muller_blocks(self._units(BLOCK, work)), std, mean)
         return out
 
     def _normal(self) -> float:
@@ -607,172 +608,16 @@ class Stream:
                 (mode + 0.5) * math.log((mode + 1.0) / (odds * (n - mode + 1.0)))
                 + (n + 1.0) * math.log((n - mode + 1.0) / (n - k + 1.0))
                 + (k + 0.5) * math.log(odds * (n - k + 1.0) / (k + 1.0))
-                + _stirling_tail(mode) + _stirling_tail(n - mode) - _stirling_tail(k) - _stirling_tail(n - k)
+                + stirling_tail(mode) + stirling_tail(n - mode) - stirling_tail(k) - stirling_tail(n - k)
             )  # fmt: skip
             if math.log(v * alpha / (a / (edge * edge) + b)) <= bound:
                 return k
 
     def _weighted_indices(self, weights: Values, num_samples: int) -> NDArray[np.int64]:
         """Look uniform draws up in the cumulative weights."""
-        rows = np.cumsum(weights.astype(_work_type(weights.dtype)), axis=-1)
+        rows = np.cumsum(weights.astype(work_type(weights.dtype)), axis=-1)
         rows = (rows / rows[..., -1:]).reshape(-1, weights.shape[-1])
         with self._lock:
             draws = self._doubles(len(rows) * num_samples).reshape(-1, num_samples)
         indices = [np.searchsorted(row, draw) for row, draw in zip(rows, draws, strict=True)]
         return np.array(indices, np.int64).reshape(*weights.shape[:-1], num_samples)
-
-
-def _stirling_tail(k: float) -> float:
-    """Return what Stirling's formula leaves of log((k + 1)!)."""
-    if k < 10.0:
-        k = float(int(k))
-        return math.lgamma(k + 1.0) - ((k + 0.5) * math.log(k + 1.0) - (k + 1.0) + 0.5 * math.log(2.0 * math.pi))
-    square = (k + 1.0) ** 2
-    return (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / square) / square) / (k + 1.0)
-
-
-def _work_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type that torch computes in for `dtype`."""
-    return _FLOAT64 if dtype == _FLOAT64 else _FLOAT32
-
-
-def _cast(values: Values, dtype: np.dtype[Any]) -> Values:
-    """Convert as torch does: to the halves by way of float32."""
-    if values.dtype == dtype:
-        return values
-    if dtype not in _HALVES:
-        return values.astype(dtype)
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32).astype(dtype)
-
-
-def _affine(x: Values, scale: float, shift: float) -> Values:
-    """Compute ``x * scale + shift`` with a single rounding, as the fused instruction does."""
-    if scale == 1.0 and shift == 0.0:
-        return x
-    if x.dtype == _FLOAT32:
-        # The product of two floats is exact in double precision.
-        return (x.astype(np.float64) * float(np.float32(scale)) + float(np.float32(shift))).astype(np.float32)
-    if shift == 0.0 or abs(scale) > _SPLIT_LIMIT:
-        return x * scale + shift
-    product = x * scale
-    total = product + shift
-    virtual = total - product
-    sum_error = (product - (total - virtual)) + (shift - virtual)
-    fused: Values = total + (sum_error + _product_error(x, float(scale), product))
-    return fused
-
-
-def _product_error(x: Values, y: float, product: Values) -> Values:
-    """Return what rounding took from `product`, that is ``x * y - product`` (Dekker)."""
-    x_cut, y_cut = _SPLITTER * x, _SPLITTER * y
-    x_high, y_high = x_cut - (x_cut - x), y_cut - (y_cut - y)
-    x_low, y_low = x - x_high, y - y_high
-    error: Values = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
-    return error
-
-
-def _box_muller_blocks(uniform: Values) -> Values:
-    """Turn blocks of 16 uniform numbers into normal ones: 8 give the radius, 8 the angle."""
-    number = constants_of(uniform)
-    # Side by side, the halves of all blocks are worked on in one go each.
-    halves = uniform.reshape(-1, 2, _BLOCK // 2).swapaxes(0, 1).copy()
-    radius, angle = halves
-    np.subtract(number[1], radius, radius)
-    np.log(radius, radius)
-    radius *= number[-2]
-    np.sqrt(radius, radius)
-    angle *= number[2 * math.pi]
-    cosine = np.cos(angle)
-    np.sin(angle, angle)
-    angle *= radius
-    radius *= cosine
-    return halves.swapaxes(0, 1).reshape(uniform.shape)
-
-
-def probable(p: Any) -> bool:
-    """Return whether a number, or each of an array's, is a probability. To search is quicker than to compare."""
-    if isinstance(p, np.ndarray):
-        return not p.size or bool(p.item(p.argmax()) <= 1 and p.item(p.argmin()) >= 0)
-    return bool(0 <= p <= 1)
-
-
-def _shuffled(choices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Swap element i of ``0, 1, 2, ...`` with element ``choices[i] >= i``, for every i in turn.
-
-    Without the loop. Step i leaves at `choices[i]` what stood at i, and takes to i what stood at
-    `choices[i]`: whatever the last earlier step with the same choice left there, if any did.
-    """
-    n = len(choices)
-    steps = np.arange(n)
-    moved = choices != steps
-    # What stands at i just before step i came from the last step that chose i, and so on back.
-    origin = steps.copy()
-    origin[choices[moved]] = steps[moved]
-    while not np.array_equal(origin, further := origin[origin]):
-        origin = further
-    # Sorted by choice and then by step, an earlier step with the same choice is the neighbour.
-    ordered = np.sort((choices << 32) | steps)
-    choice, step = ordered >> 32, ordered & 0xFFFFFFFF
-    repeated = choice[1:] == choice[:-1]
-    result = choices.copy()
-    result[step[1:][repeated]] = origin[step[:-1][repeated]]
-    result[~moved] = origin[~moved]
-    return result
-
-
-@functools.lru_cache
-def _integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the least and greatest integer that may be asked of `dtype`."""
-    if dtype.kind == "b":
-        return 0, 1
-    if dtype.kind in "iu":
-        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    if dtype in _DIGITS:
-        largest = int(_LARGEST[dtype])
-        return max(-largest, -(2**63)), min(largest, 2**63 - 1)
-    raise RuntimeError(f"random integers need an integral, floating-point or boolean dtype, got {dtype}")
-
-
-def _representable_bounds(low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Narrow [low, high) so that no integer in it is rounded out of it by the floating `dtype`."""
-    first, last = (int(float(bound)) for bound in _cast(np.array([low + 1, high - 1]), dtype))
-    start = first + _spacing(low + 1, dtype) if first < low else low
-    stop = last - _spacing(high - 1, dtype) if last >= high else high
-    if start >= stop:
-        raise RuntimeError(f"random_ finds no {dtype} number between from={low} and to={high}")
-    return start, stop
-
-
-def _spacing(value: int, dtype: np.dtype[Any]) -> int:
-    """Return the distance between neighbouring `dtype` numbers at `value`, beyond the exact integers."""
-    return 1 << (abs(value).bit_length() - _DIGITS[dtype])
-
-
-def _require_floating(name: str, dtype: np.dtype[Any]) -> None:
-    if dtype not in _DIGITS:
-        raise RuntimeError(f"{name} is a continuous distribution: dtype must be floating, but got {dtype}")
-
-
-def _check_range(low: float, high: float, dtype: np.dtype[Any]) -> None:
-    if not low <= high:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
-    if high - low > _LARGEST[dtype]:
-        raise RuntimeError(f"uniform_ expects to - from <= {_LARGEST[dtype]} in {dtype}, got {high - low}")
-
-
-def _check_weights(weights: Values, num_samples: int, replacement: bool) -> None:
-    if weights.dtype not in _DIGITS:
-        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {weights.dtype}")
-    if weights.ndim not in (1, 2):
-        raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {weights.ndim}")
-    if num_samples <= 0:
-        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
-    if not replacement and num_samples > weights.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    if not np.all((weights >= 0) & np.isfinite(weights)):
-        raise RuntimeError(
-            "invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0"
-        )
-    if not np.all(np.sum(weights, axis=-1, dtype=np.float64) > 0):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")

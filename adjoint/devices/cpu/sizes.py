@@ -51,3 +51,4 @@ THREAD_SCAN = 1 << 15  # and by additions, each of which waits for the one befor
 THREAD_SORT = 1 << 16  # sorting;
 THREAD_ROWS = 1 << 17  # rows by index;
 THREAD_COPY = 1 << 18  # copies
+REMAINDER = 2048  # elements below which vectorized remainders cost more than NumPy's

@@ -8,6 +8,8 @@ import cupy
 import cupyx
 import numpy as np
 
+from ..._typing import Array
+
 __all__ = ["cholesky", "det", "eig", "eigh", "eigvalsh", "inv", "qr", "slogdet", "solve", "svd"]
 
 
@@ -28,7 +30,7 @@ cholesky, det, eig, eigh, eigvalsh, inv, qr, slogdet, svd, _solve = map(
 )
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Array, b: Array) -> Any:
     """Solve linear systems; CuPy does not broadcast batches of them."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if a.shape[:-2] != lead:

@@ -82,7 +82,7 @@ def _windows(inner: Shape, kernel: Shape, stride: Shape, before: Shape, dilation
     )  # fmt: skip
 
 
-def _launch(name: str, source: Any, out: Any, key: str, total: int, *rest: int) -> None:
+def _launch(name: str, source: Any, out: Array, key: str, total: int, *rest: int) -> None:
     blocks = -(-total // _THREADS)
     _kernels.launch(name, (key[0], key[1]), blocks, _THREADS, (source, out, total, *rest))
 

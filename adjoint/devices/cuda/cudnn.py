@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import cupy
 
+from ..._typing import Array
 from . import arrays
 from .cudnn_graph import Graph
 from .settings import cudnn as settings
@@ -174,7 +175,7 @@ class Plan:
         _call(self.names[wanted][1], handle, *given, _ASKED, ctypes.byref(count), ways)
         return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= _MOST]
 
-    def _run_graph(self, handle: Any, wanted: str, first: Any, second: Any, out: Any) -> bool:
+    def _run_graph(self, handle: Any, wanted: str, first: Any, second: Any, out: Array) -> bool:
         """Compute an array by a graph, which takes the host half as long; return whether that could be done."""
         if wanted not in self.graphs:
             try:

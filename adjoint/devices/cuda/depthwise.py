@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, DType
 from .arrays import new
 from .launching import FLOATS, Kernels
 
@@ -116,7 +117,7 @@ extern "C" __global__ void finish(const S* parts, T* w, i64 taps, i64 count) {
 )
 
 
-def fits(x_shape: Ints, w_shape: Ints, y_shape: Ints, groups: int, dtype: Any) -> bool:
+def fits(x_shape: Ints, w_shape: Ints, y_shape: Ints, groups: int, dtype: DType) -> bool:
     """Return whether a convolution is one of single channels that kernels here compute."""
     return (
         groups == x_shape[1] > 1
@@ -140,12 +141,12 @@ def _sizes(x_shape: Ints, y_shape: Ints, stride: Ints, before: Ints, dilation: I
     )  # fmt: skip
 
 
-def _key(x: Any, kernel: Ints) -> tuple[Any, ...]:
+def _key(x: Array, kernel: Ints) -> tuple[Any, ...]:
     char = x.dtype.char
     return (char, "d" if char == "d" else "f", *_two(kernel, 1))
 
 
-def correlate(x: Any, w: Any, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def correlate(x: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
     """Return the windows of each channel, weighed."""
     out = new(shape, x.dtype)
     args = (x, w, out, out.size, *_sizes(x.shape, shape, stride, before, dilation))
@@ -153,7 +154,7 @@ def correlate(x: Any, w: Any, shape: Ints, stride: Ints, before: Ints, dilation:
     return out
 
 
-def transposed(g: Any, w: Any, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def transposed(g: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
     """Return what the windows of each channel give back to its elements."""
     out = new(shape, g.dtype)
     args = (g, w, out, out.size, *_sizes(shape, g.shape, stride, before, dilation))
@@ -161,7 +162,7 @@ def transposed(g: Any, w: Any, shape: Ints, stride: Ints, before: Ints, dilation
     return out
 
 
-def weight_gradient(x: Any, g: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def weight_gradient(x: Array, g: Array, kernel: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
     """Return what elements and gradients give for each weight."""
     outs, key = g.shape[1], _key(x, kernel)
     each = g.size // outs

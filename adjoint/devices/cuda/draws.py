@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..._typing import Array
+from ..._typing import Array, DType
 from .launching import FLOATS, Kernels, empty
 from .table import override
 
@@ -74,7 +74,7 @@ extern "C" __global__ void draw(T* y, i64 size, i64 seed, i64 normal, double a, 
 )
 
 
-def drawn(kind: str, shape: tuple[int, ...], dtype: Any, seed: int, *params: float) -> Any:
+def drawn(kind: str, shape: tuple[int, ...], dtype: DType, seed: int, *params: float) -> Any:
     """Return numbers that are "uniform" between two bounds, or "normal" of a mean and a deviation; else None."""
     if dtype.char not in FLOATS or kind not in ("uniform", "normal"):
         return None
@@ -87,7 +87,7 @@ def drawn(kind: str, shape: tuple[int, ...], dtype: Any, seed: int, *params: flo
     return out
 
 
-def kept(shape: tuple[int, ...], dtype: Any, keep: float, seed: int) -> Any:
+def kept(shape: tuple[int, ...], dtype: DType, keep: float, seed: int) -> Any:
     """Return ones with probability `keep` and zeros otherwise; None for dtypes that are no floats."""
     if dtype.char not in FLOATS:
         return None
