@@ -15,13 +15,13 @@ import numpy as np
 
 from .._typing import Array, DType, Shape
 from ..devices import contract
-from ..devices.contract import by_class, held
+from ..devices.contract import by_class, held, through_host
 from ..devices.cpu import device as _cpu
 from ..devices.cuda import device as _cuda  # noqa: F401 - registers itself
 
 __all__ = [
     "CPU", "address_of", "adopt", "array_module", "as_device", "as_strided", "captures", "current", "device", "held",
-    "linalg_of", "module_of", "of", "ones_like", "place_array", "random", "sampled", "set_current",
+    "linalg_of", "module_of", "of", "ones_like", "place_array", "random", "sampled", "set_current", "through_host",
 ]  # fmt: skip
 
 # The names torch knows; tensors can be made on those for which a device is registered, and on "meta".

@@ -10,13 +10,12 @@ import numpy as np
 
 from .. import return_types
 from .._typing import Array, Kernel, Number, Shape, Tensor
-from ..core.device import module_of
+from ..core.device import module_of, through_host
 from ..core.dtypes import as_dtype, of
 from ..core.inplace import inplace
 from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..devices.cuda.host import through_host
 from .arguments import count_of, dim_in, either, index_of, require_tensor
 from .arrange import flip_p
 from .create import finish, into
