@@ -632,8 +632,8 @@ def _is_mask(operand: Any) -> bool:
 
 def _is_kept(memory: Memory) -> bool:
     """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
-    found = by_class[type(memory.held)]
-    return sys.getrefcount(memory.held) > 2 + found.spare_references(memory.held)  # the question itself among them
+    spare = by_class[type(memory.held)].spare_references(memory.held)  # type: ignore[arg-type]
+    return sys.getrefcount(memory.held) > 2 + spare  # the question itself among them
 
 
 def _and_subclasses(kind: type) -> set[type]:
