@@ -14,7 +14,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
-from ..core.interrupts import adopt, came, deliver, known
+from ..core.interrupts import came, deliver, hold, release
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
@@ -209,8 +209,6 @@ class Trace:
     def run(self, leaves: list[Any]) -> Any:
         """Run the program, put its effects in place, and return what the function returns."""
         program = self.program
-        if self.written and not known():
-            adopt()
         with self.lock:
             if not program.is_bound():
                 program.bind()
@@ -274,6 +272,7 @@ class Compiled:
         for trace in self.traces:
             why = trace.refuses(leaves, spec)
             if not why:
+                replaced = hold() if trace.written else []
                 try:
                     result = trace.run(leaves)
                 except GuardFailure as error:
@@ -283,6 +282,7 @@ class Compiled:
                         self.traces = [trace, *(t for t in self.traces if t is not trace)]
                     return result
                 finally:
+                    release(replaced)
                     if came:
                         deliver()
             refusals.append(why)

@@ -31,12 +31,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from .._typing import Array, DType, Kernel, Shape
+from ..scalar.special import function, libraries
 from .overrides import Overrides
 
 __all__ = [
@@ -196,6 +197,8 @@ def register(device: D) -> D:
     by_name[device.name] = device
     by_class.update(dict.fromkeys(device.classes, device))
     held.update(device.classes[:1])
+    if not device.is_host:
+        libraries.update(dict.fromkeys(device.classes, _special_functions(device)))
     return device
 
 
@@ -257,3 +260,14 @@ def _back(result: Any, device: Device, index: int | None) -> Any:
     if isinstance(result, tuple):
         return tuple(_back(r, device, index) for r in result)
     return device.from_host(result, index)
+
+
+def _special_functions(device: Device) -> Callable[[str], Kernel]:
+    """Return what finds a function of ``scipy.special`` for arrays of a device: its own, else SciPy's on the CPU."""
+
+    @cache
+    def find(name: str) -> Kernel:
+        found: Kernel | None = getattr(device.special, name, None)
+        return through_host(f"special.{name}")(function(name)) if found is None else found
+
+    return find

@@ -523,7 +523,7 @@ def _slogdet_x(g: Any, x: Any, out: Any) -> Any:
         weight = g_size if weight is None else g_size + weight
     if weight is None:
         return None
-    return _spread_over(weight) * mH(inv_p(x, True))
+    return _spread_over(weight) * mH(inv_p(x, False))  # NaN of a singular matrix, and of no other
 
 
 slogdet_p: Any = parametric(

@@ -20,9 +20,7 @@ from .boxes import Box, Boxes, boxes
 HERE = boxes.name
 NO_GRADIENT = {"standard_gamma_grad", "dirichlet_grad", "qr_r"}  # whose derivatives are refused, as in torch
 # What still takes another class than NumPy's for a GPU.
-PENDING = {
-    "flash": "kernels of Triton", "masked_flash": "kernels of Triton", "scatter_reduce": "kernels of CUDA",
-}  # fmt: skip
+PENDING = {"scatter_reduce": "kernels of CUDA"}
 
 
 def _computed(name: str, sample: Sample, place: str) -> tuple[list[np.ndarray], list[np.ndarray | None]]:

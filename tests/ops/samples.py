@@ -437,6 +437,9 @@ SAMPLES: dict[str, list[Any]] = {
     "flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), 0.7, causal) for causal in (False, True)],
     "masked_flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), mask, 0.7, False, 1.0, 0)
                      for mask in (floats(1, 3, 4, k=3), bools(3, 4, k=2))],
+    "flash_backward": [(floats(1, 3, 3, k=4), floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), None,
+                        floats(1, 3, 3, k=5), floats(1, 3, k=6), 0.7, False, 1.0, 0)],
+    "attention_dropout_mask": [(floats(1, 3, 2), 4, 0.5, 1)],
     "lstm_layer": [via(_lstm, *_LAYER)],
     "gru_layer": [via(_gru, *_LAYER[:2], *(a[:9] for a in _LAYER[3:]))],
     "rnn_layer": [via(_rnn, *_LAYER[:2], *(a[:3] for a in _LAYER[3:]))],

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import cupy
-
 from ..._typing import Array, DType
 from .arrays import new
+from .compilation import compiled
 from .source import HEAD
 
 __all__ = ["FLOATS", "Kernels", "aligned", "dense", "empty", "is_float", "made"]
@@ -51,8 +50,7 @@ class Kernels:
         return HEAD + "".join(lines) + text
 
     def _built(self, name: str, key: tuple[Any, ...]) -> Any:
-        module = cupy.RawModule(code=self.source(key, name), options=("--std=c++17",))
-        return module.get_function(name).kernel.linear_launch
+        return compiled(self.source(key, name)).get_function(name).linear_launch
 
 
 def is_float(x: Array) -> bool:
