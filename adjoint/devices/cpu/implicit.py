@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from ...scalar.special import special
+from .sizes import IMPLICIT as _CHUNK
 
 _digamma = special("psi")
-_CHUNK = 4096  # elements at a time: each takes a row of nodes
 
 
 @cache

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import LARGE, elementwise
+from .elementwise import elementwise
+from .sizes import PIECES as LARGE
 
 _FEW = 2048  # elements below which the calls cost more than the numbers
 _EXACT = 2.0**29  # a quotient below this times a float32 is exact in float64

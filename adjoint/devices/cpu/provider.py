@@ -18,27 +18,9 @@ import numpy as np
 
 from ..._typing import Array
 from . import blas, forks, threads
+from .sizes import NUMBA, ONEDNN
 
 ndarray, f32 = np.ndarray, np.dtype("float32")
-
-# Elements from which on a kernel wins over NumPy, forward and backward together; see benchmarks/ops.py.
-ONEDNN = {
-    "convolution": 1 << 12,
-    "pooling": 1 << 12,
-    "matmul": (1 << 18) + 1,  # products of numbers, from which on BLAS would wake its threads
-    "bmm": 1 << 18,
-}
-NUMBA = {
-    "softmax": 1 << 15,  # oneDNN's loses NaNs
-    "attention": 1 << 15,
-    "norm": 1 << 15,
-    "sum": 1 << 15,
-    "running": 1 << 14,
-    "gather": 1 << 15,
-    "best": 1 << 15,
-    "extreme": 1 << 15,
-    "sample": 1 << 14,
-}
 
 
 class _Choice:
