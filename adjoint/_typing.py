@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Protocol
 
+    from .core.device import device
     from .tensor import Tensor
+
+    DeviceLike: TypeAlias = device | str | int | None
 
     method: Callable[[Tensor], Tensor]  # a primitive of one input, and one of two, as users call them
     operator: Callable[[Tensor, Any], Tensor]
@@ -144,7 +147,7 @@ if TYPE_CHECKING:
 
     Value: TypeAlias = Array | Tensor  # what rules take and primitives return
 else:
-    Array = Tensor = Value = Any
+    Array = DeviceLike = Tensor = Value = Any
 
 Scalar: TypeAlias = bool | int | float | complex | np.generic
 Number = Any  # of Python or NumPy, or a tensor without dimensions
@@ -153,4 +156,4 @@ Axes: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
 Kernel: TypeAlias = Callable[..., Any]
 
-__all__ = ["Array", "Axes", "DType", "Kernel", "Number", "Scalar", "Shape", "Tensor", "Value"]
+__all__ = ["Array", "Axes", "DType", "DeviceLike", "Kernel", "Number", "Scalar", "Shape", "Tensor", "Value"]

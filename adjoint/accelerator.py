@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from . import cuda
+from ._typing import DeviceLike
 from .core import device as devices
 from .devices.contract import Device, by_name
 
@@ -50,7 +51,7 @@ def current_device_index() -> int:
     return int(_frontend().current_device())
 
 
-def set_device_index(device: Any, /) -> None:
+def set_device_index(device: DeviceLike, /) -> None:
     """Choose the GPU to use."""
     _frontend().set_device(device)
 
@@ -74,7 +75,7 @@ class device_index:
             set_device_index(self.before)
 
 
-def synchronize(device: Any = None, /) -> None:
+def synchronize(device: DeviceLike = None, /) -> None:
     """Wait until the accelerator, where there is one, has finished."""
     found = _accelerator()
     if found is not None and found.classes:  # else nothing was started
@@ -88,7 +89,7 @@ def empty_cache() -> None:
         found.empty_cache()
 
 
-def current_stream(device: Any = None, /) -> Any:
+def current_stream(device: DeviceLike = None, /) -> Any:
     """Return the queue that work goes to."""
     return _frontend().current_stream()
 
@@ -99,7 +100,7 @@ def set_stream(stream: Any) -> None:
         stream.inner.use()
 
 
-def get_device_module(device: Any = None) -> Any:
+def get_device_module(device: DeviceLike = None) -> Any:
     """Return the module of a kind of device: ``adjoint.cuda`` or ``adjoint.cpu``."""
     place = current_accelerator() or devices.CPU if device is None else devices.as_device(device)
     kind, found = place.type, by_name.get(place.type)
@@ -111,12 +112,12 @@ def get_device_module(device: Any = None) -> Any:
 class Stream:
     """A queue of work on a device; the host's is always empty."""
 
-    def __new__(cls, device: Any = None, *, priority: int = 0) -> Any:
+    def __new__(cls, device: DeviceLike = None, *, priority: int = 0) -> Any:
         """Make the device's own kind of queue."""
         made = _public(device)
         return super().__new__(cls) if made is None else made.Stream()
 
-    def __init__(self, device: Any = None, *, priority: int = 0) -> None:
+    def __init__(self, device: DeviceLike = None, *, priority: int = 0) -> None:
         self.device, self.device_index, self.stream_id = devices.CPU, 0, 0
 
     def synchronize(self) -> None:
@@ -126,18 +127,18 @@ class Stream:
         """Return True: the queue is empty."""
         return True
 
-    def wait_event(self, event: Any) -> None:
+    def wait_event(self, event: Event | Stream) -> None:
         """Do nothing: what was recorded is done."""
 
     wait_stream = wait_event
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: Event | None = None) -> Event:
         """Put a mark at the end of the queue."""
         event = Event(self.device, enable_timing=True) if event is None else event
         event.record(self)
         return event
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Stream:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -147,15 +148,15 @@ class Stream:
 class Event:
     """A mark in a queue of work, with a time."""
 
-    def __new__(cls, device: Any = None, *, enable_timing: bool = False, **options: bool) -> Any:
+    def __new__(cls, device: DeviceLike = None, *, enable_timing: bool = False, **options: bool) -> Any:
         """Make the device's own kind of mark."""
         made = _public(device)
         return super().__new__(cls) if made is None else made.Event(enable_timing=enable_timing)
 
-    def __init__(self, device: Any = None, *, enable_timing: bool = False, **options: bool) -> None:
+    def __init__(self, device: DeviceLike = None, *, enable_timing: bool = False, **options: bool) -> None:
         self.device, self._time = devices.CPU, 0.0
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: Stream | None = None) -> None:
         """Note the time."""
         self._time = time.perf_counter()
 
@@ -166,7 +167,7 @@ class Event:
         """Return True: the mark is reached."""
         return True
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: Stream | None = None) -> None:
         """Do nothing: the mark is reached."""
 
     def elapsed_time(self, end_event: Event) -> float:
@@ -174,7 +175,7 @@ class Event:
         return (end_event._time - self._time) * 1000
 
 
-def _public(device: Any) -> Any:
+def _public(device: DeviceLike) -> Any:
     """Return the public module of a device, or of the accelerator; None of the CPU, and where there is none."""
     found = _accelerator() if device is None else by_name.get(devices.as_device(device).type)
     return None if found is None or found.is_host or not found.frontend else import_module(found.frontend)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from adjoint import _paths
+from adjoint.core.nodes import registry
 
 PACKAGE = Path(__file__).resolve().parent.parent / "adjoint"
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
@@ -162,6 +163,126 @@ def test_nothing_outside_the_package_is_changed(path: Path) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
             written = isinstance(node.args[1], ast.Constant) and node.args[1].value == "cell_contents"
             assert not written, f"{name_of(path)}:{node.lineno} writes into a closure's cell"
+
+
+# --- One formula, one text; one device, one folder --------------------------------------------------
+# What is not at 0 yet has its present number here, which may only shrink.
+
+_THREADS_OR_SIZES = r"^_?[A-Z][A-Z_]* = (?:\d+ << \d+|\d[\d_]*)\b(?!\.)(?!\s*[/*])"
+NAMED_IN_OPS = {
+    r"\bis (?:not )?(?:np\.)?ndarray\b|\bcupy\b": 97,
+    r"\bprovider\b|\.gpu\(|\bLARGE\b|\bfused\.": 51,
+    _THREADS_OR_SIZES: 11,
+    r"^\s*from \.\.devices": 32,
+}
+FORMULAS_OUTSIDE = {"compiler/decomposition.py": 17}  # primitives with a formula of their own there
+ACROSS_DEVICES = 5  # imports between the folders of CPU and CUDA
+SHARE_OF_ANY = 0.381  # of the annotations in the packages below, those that are bare `Any`
+TYPED = ("core", "ops", "devices", "scalar", "compiler")
+
+
+def texts(*packages: str) -> Iterator[tuple[Path, str]]:
+    return ((path, path.read_text()) for path in FILES if room_of(path) in packages)
+
+
+@pytest.mark.parametrize("pattern", NAMED_IN_OPS)
+def test_ops_name_no_array_class_provider_or_size(pattern: str) -> None:
+    found = [
+        f"{name_of(path)}: {line.strip()}"
+        for path, text in texts("ops")
+        for line in text.splitlines()
+        if re.search(pattern, line)
+    ]
+    assert len(found) <= NAMED_IN_OPS[pattern], "\n".join(found)
+
+
+def formulas_in(module: ast.Module) -> set[str]:
+    """Return the primitives for which tables of a module have a function of its own, where a table has several."""
+    own = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
+    found: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Dict):
+            pairs = [(k.value, v) for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)]
+            named = {
+                k for k, v in pairs if k in registry and (isinstance(v, ast.Lambda) or getattr(v, "id", None) in own)
+            }
+            found |= named if len(named) > 3 else set()
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) not in ("ops", "scalar")], ids=name_of)
+def test_no_table_of_formulas_outside_of_ops(path: Path) -> None:
+    found = formulas_in(tree(path))
+    assert len(found) <= FORMULAS_OUTSIDE.get(name_of(path), 0), sorted(found)
+
+
+def test_the_cpu_and_cuda_do_not_know_each_other() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path, other in ((p, {"cpu": "cuda", "cuda": "cpu"}.get(p.parent.name)) for p in FILES)
+        if path.parent.parent.name == "devices"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.level == 2 and (node.module or "").split(".")[0] == other
+    ]
+    assert len(found) <= ACROSS_DEVICES, found
+
+
+def test_the_share_of_any() -> None:
+    annotations = [
+        found
+        for path in FILES
+        if room_of(path) in TYPED
+        for node in ast.walk(tree(path))
+        if (found := getattr(node, "annotation", None) or getattr(node, "returns", None)) is not None
+    ]
+    bare = sum(isinstance(a, ast.Name) and a.id == "Any" for a in annotations)
+    assert bare <= SHARE_OF_ANY * len(annotations), f"{bare} of {len(annotations)}, {bare / len(annotations):.3f}"
+
+
+# Who writes to modules outside of the package, and what.
+WRITES_OUTSIDE = {
+    "__main__.py": "the arguments of a program that it runs",
+    "_paths.py": "names of our own modules",
+    "compat/": "torch's names, for programs that ask for the stand-in",
+    "devices/cpu/sources.py": "modules of our own compiled text",
+    "distributed/groups.py": "an excepthook that ends the group, and calls the one before",
+    "distributed/start.py": "the arguments of a program that it runs",
+    "fx/graph_module.py": "the text of a printed function, for tracebacks",
+    "multiprocessing/spawn.py": "the environment of its children",
+    "scalar/arrays.py": "the text of a printed function, for tracebacks",
+}
+
+
+def outside_names(module: ast.Module) -> set[str]:
+    """Return what a file calls modules, and parts of them, that are not of the package."""
+    names = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            names |= {(a.asname or a.name).split(".")[0] for a in node.names if not a.name.startswith("adjoint")}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] != "adjoint":
+            names |= {a.asname or a.name for a in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_nothing_outside_the_package_is_patched(path: Path) -> None:
+    if any(name_of(path).startswith(known) for known in WRITES_OUTSIDE):
+        return
+    outside = outside_names(tree(path))
+    for node in ast.walk(tree(path)):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign | ast.Delete):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr"):
+            targets = [ast.Attribute(node.args[0], "written")]
+        for target in targets:
+            root = target
+            while isinstance(root, ast.Attribute | ast.Subscript):
+                root = root.value
+            patched = root is not target and isinstance(root, ast.Name) and root.id in outside
+            assert not patched, f"{name_of(path)}:{node.lineno} writes to {ast.unparse(target)}"  # type: ignore[attr-defined]
 
 
 def public_functions(path: Path) -> Iterator[ast.FunctionDef]:

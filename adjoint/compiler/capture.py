@@ -27,6 +27,7 @@ from ..core.overrides import is_subclass
 from ..core.payload import Payload, top_payload
 from ..core.promotion import promote_all, promote_some
 from ..core.tensor import TensorBase, View, ours, owner_of
+from ..devices.contract import by_class
 from ..errors import place
 from ..ops.shape import cast_p, clone_p, expand_p
 from ..tree import tree_flatten, tree_unflatten
@@ -631,10 +632,8 @@ def _is_mask(operand: Any) -> bool:
 
 def _is_kept(memory: Memory) -> bool:
     """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
-    from ..devices.cuda.arrays import spare  # imports CuPy, which is there if such an array is
-
-    only_here = 3 if id(memory.held) in spare else 2  # the question itself among them
-    return sys.getrefcount(memory.held) > only_here
+    spare = by_class[type(memory.held)].spare_references(memory.held)  # type: ignore[arg-type]
+    return sys.getrefcount(memory.held) > 2 + spare  # the question itself among them
 
 
 def _and_subclasses(kind: type) -> set[type]:

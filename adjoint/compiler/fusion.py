@@ -11,17 +11,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..devices.cpu.sizes import FUSED as _SMALL
+from ..devices.cpu.sizes import FUSED_LIBM as _SLOW_SIZE
 from .expressions import IS_CLASS, functions_of, is_elementwise, is_reduction
 from .graph import Graph, Line, Step, Value
 
 _MOST_LINES = 160
 _APART = 8  # lines from which on a small region takes only what it has something in common with
-_SMALL = 32_768  # elements
 # Scalar functions that a loop calls libm for.
 _SLOW = frozenset((
     "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "log1p", "expm1", "log2", "power",
 ))  # fmt: skip
-_SLOW_SIZE = 16_384  # elements up to which a call to libm for each is cheaper than a pass of NumPy's own
 _DEAR = frozenset(("exp", "log", "tanh", "erf", "normal_cdf", "log1p_exp", "divide", "reciprocal"))
 
 

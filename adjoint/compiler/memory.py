@@ -26,7 +26,7 @@ class Layout(NamedTuple):
 
 def layout_of(array: Any) -> Layout:
     """Return where the elements of an array lie."""
-    address = place_of(array) if isinstance(array, np.ndarray) else array.data.ptr
+    address = place_of(array) if isinstance(array, np.ndarray) else device.address_of(array)
     return Layout(address, tuple(array.shape), tuple(array.strides), array.dtype)
 
 

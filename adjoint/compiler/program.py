@@ -18,6 +18,8 @@ from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..devices.contract import by_name
 from ..devices.cpu import forks, threads
 from ..devices.cpu.products import LARGE, dot_into
+from ..devices.cpu.sizes import ARGUMENT as _SMALL_BYTES
+from ..devices.cpu.sizes import THREAD_PROGRAM as THREADED
 from ..ops.bounds import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose
@@ -31,11 +33,9 @@ from .simplification import simplify
 
 _WRITING = "writing[0] = True"
 _VIEWED = 3  # views of an argument, from which on it is copied to a place of its own, if it is small
-_SMALL_BYTES = 1 << 18
 _ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
 _RESHAPING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered"))
 COPIED = tuple(np.dtype(name) for name in ("float32", "float64", "bool", "int8", "int32", "int64"))
-THREADED = 32_768  # elements from which on threads share a loop
 
 
 def has_written(function: Callable[..., Any]) -> Callable[..., Any]:

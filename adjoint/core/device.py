@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, DType, Shape
+from .._typing import Array, DeviceLike, DType, Kernel, Shape
 from ..devices import contract
-from ..devices.contract import by_class, held
+from ..devices.contract import by_class, held, through_host
 from ..devices.cpu import device as _cpu
 from ..devices.cuda import device as _cuda  # noqa: F401 - registers itself
 
 __all__ = [
     "CPU", "address_of", "adopt", "array_module", "as_device", "as_strided", "captures", "current", "device", "held",
-    "linalg_of", "module_of", "of", "ones_like", "place_array", "random", "sampled", "set_current",
+    "linalg_of", "module_of", "of", "ones_like", "place_array", "random", "sampled", "set_current", "through_host",
 ]  # fmt: skip
 
 # The names torch knows; tensors can be made on those for which a device is registered, and on "meta".
@@ -83,7 +83,7 @@ class device:
     def __hash__(self) -> int:
         return hash((self.type, self.index))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (device, (self.type, self.index))
 
     def __enter__(self) -> device:
@@ -93,22 +93,22 @@ class device:
     def __exit__(self, *error: object) -> None:
         _choose(_local.chosen[:-1])
 
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: Kernel) -> Kernel:
         """Decorate a function: its factories make tensors here."""
 
         @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: object, **kwargs: object) -> object:
             with self:
                 return function(*args, **kwargs)
 
         return wrapper
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return str(value.__class__.__name__)
 
 
-def _index(type: Any, index: Any) -> int:
+def _index(type: object, index: Any) -> int:
     """Return the index that was given beside a type, which then is a name."""
     if not isinstance(type, str):
         raise TypeError(f"device(): argument 'type' (position 1) must be str, not {_kind(type)}")
@@ -165,14 +165,14 @@ def current() -> device:
     return _local.chosen[-1] if _local.chosen else _local.default
 
 
-def set_current(value: Any) -> None:
+def set_current(value: DeviceLike) -> None:
     """Set the device on which factories of this thread make tensors, outside of device contexts."""
     global _unusual
     _unusual = True
     _local.default = CPU if value is None else as_device(value)
 
 
-def as_device(value: Any) -> device:
+def as_device(value: DeviceLike) -> device:
     """Return the device that a user's ``device=`` argument names."""
     if value is None:
         return current()

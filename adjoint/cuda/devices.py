@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._typing import DeviceLike, Tensor
 from ..core import device as places
 from ..devices.contract import loaded
 from ..devices.cuda.device import CUDA, STATS, found
@@ -45,7 +46,7 @@ def required() -> Any:
     return cupy
 
 
-def index_of(device: Any) -> int:
+def index_of(device: DeviceLike) -> int:
     """Return the number of a GPU named in any way; None means the one in use."""
     if device is None:
         return current_device()
@@ -78,7 +79,7 @@ def current_device() -> int:
     return int(required().cuda.runtime.getDevice())
 
 
-def set_device(device: Any) -> None:
+def set_device(device: DeviceLike) -> None:
     """Use another GPU from now on."""
     required().cuda.Device(index_of(device)).use()
 
@@ -86,7 +87,7 @@ def set_device(device: Any) -> None:
 class device:
     """A context in which another GPU is in use."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: DeviceLike) -> None:
         self.idx = index_of(device) if module() is not None else -1
         self._context: Any = None
 
@@ -103,13 +104,13 @@ class device:
 class device_of(device):
     """A context in which the GPU of a tensor is in use; of a tensor on the host, none."""
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: Tensor) -> None:
         super().__init__(obj.get_device() if obj.is_cuda else 0)
         if not obj.is_cuda:
             self.idx = -1
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike = None) -> None:
     """Wait until the GPU has done all it was given; raise if it met an index out of bounds on the way."""
     required()
     _loaded().synchronize(index_of(device))
@@ -133,17 +134,17 @@ def ipc_collect() -> None:
     """Do nothing: memory is not shared between processes."""
 
 
-def _properties(device: Any) -> dict[str, Any]:
+def _properties(device: DeviceLike) -> dict[str, Any]:
     found: dict[str, Any] = required().cuda.runtime.getDeviceProperties(index_of(device))
     return found
 
 
-def get_device_name(device: Any = None) -> str:
+def get_device_name(device: DeviceLike = None) -> str:
     """Return the name of a GPU."""
     return str(_properties(device)["name"].decode())
 
 
-def get_device_capability(device: Any = None) -> tuple[int, int]:
+def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
     """Return the compute capability of a GPU."""
     found = _properties(device)
     return int(found["major"]), int(found["minor"])
@@ -167,7 +168,7 @@ class _Properties:
         )
 
 
-def get_device_properties(device: Any = None) -> _Properties:
+def get_device_properties(device: DeviceLike = None) -> _Properties:
     """Return name, memory and other properties of a GPU."""
     return _Properties(_properties(device))
 
@@ -177,27 +178,27 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: DeviceLike = None) -> int:
     """Return the bytes of GPU memory that tensors use."""
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
-def memory_reserved(device: Any = None) -> int:
+def memory_reserved(device: DeviceLike = None) -> int:
     """Return the bytes of GPU memory that the pool holds."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
-def max_memory_allocated(device: Any = None) -> int:
+def max_memory_allocated(device: DeviceLike = None) -> int:
     """Return the most bytes that tensors used, to a thousandth or a megabyte; small ones that wait for use count."""
     return memory_stats(device)["allocated_bytes.all.peak"]
 
 
-def max_memory_reserved(device: Any = None) -> int:
+def max_memory_reserved(device: DeviceLike = None) -> int:
     """Return the most bytes that the pool held."""
     return memory_stats(device)["reserved_bytes.all.peak"]
 
 
-def reset_peak_memory_stats(device: Any = None) -> None:
+def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     """Let the most bytes be those that are used now."""
     if is_available():
         _loaded().reset_peak(index_of(device))
@@ -212,7 +213,7 @@ def empty_cache() -> None:
         _loaded().empty_cache()
 
 
-def mem_get_info(device: Any = None) -> tuple[int, int]:
+def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     """Return the free and the total bytes of a GPU."""
     cupy = module()
     if cupy is None:
@@ -222,14 +223,14 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     return int(free), int(total)
 
 
-def memory_stats(device: Any = None) -> dict[str, int]:
+def memory_stats(device: DeviceLike = None) -> dict[str, int]:
     """Return the numbers above under torch's names."""
     if not is_available():
         return dict.fromkeys(STATS, 0)
     return _loaded().memory_stats(index_of(device))
 
 
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     """Return the numbers above as text."""
     return "\n".join(f"{name:<32}{value:>16}" for name, value in memory_stats(device).items())
 
@@ -255,22 +256,22 @@ def initial_seed() -> int:
     return host.initial_seed()
 
 
-def get_rng_state(device: Any = "cuda") -> Any:
+def get_rng_state(device: DeviceLike = "cuda") -> Tensor:
     """Return the state of the generator that GPUs draw from."""
     return host.get_rng_state()
 
 
-def get_rng_state_all() -> list[Any]:
+def get_rng_state_all() -> list[Tensor]:
     """Return the state of the generator that GPUs draw from, once."""
     return [host.get_rng_state()]
 
 
-def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> None:
     """Set the state of the generator that GPUs draw from."""
     host.set_rng_state(new_state)
 
 
-def set_rng_state_all(new_states: Iterable[Any]) -> None:
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Set the state of the generator that GPUs draw from."""
     for state in new_states:
         host.set_rng_state(state)
@@ -279,7 +280,7 @@ def set_rng_state_all(new_states: Iterable[Any]) -> None:
 class Stream:
     """A queue of work on a GPU."""
 
-    def __init__(self, device: Any = None, priority: int = 0, *, inner: Any = None) -> None:
+    def __init__(self, device: DeviceLike = None, priority: int = 0, *, inner: Any = None) -> None:
         self.inner = required().cuda.Stream(non_blocking=True) if inner is None else inner
 
     def synchronize(self) -> None:
@@ -339,12 +340,12 @@ class Event:
         return float(required().cuda.get_elapsed_time(self.inner, end_event.inner))
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: DeviceLike = None) -> Stream:
     """Return the queue that work goes to."""
     return Stream(inner=required().cuda.get_current_stream())
 
 
-def default_stream(device: Any = None) -> Stream:
+def default_stream(device: DeviceLike = None) -> Stream:
     """Return the queue that work goes to unless told otherwise."""
     return Stream(inner=required().cuda.Stream.null)
 

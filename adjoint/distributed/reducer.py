@@ -35,7 +35,7 @@ class Bucket:
             self.views.append(self.flat[at : at + p.array.size].reshape(p.array.shape))
             at += p.array.size
         self.tensor = wrap(self.flat)
-        self.waits = devices.of(first).type == "cuda"  # there a launch for all costs what one for each does
+        self.waits = devices.of(first) != devices.CPU  # there a launch for all costs what one for each does
         self.clear()
 
     def clear(self) -> None:

@@ -14,12 +14,11 @@ import numpy as np
 from .. import return_types
 from .._typing import Tensor
 from ..core.device import linalg_of as algebra
-from ..core.device import module_of
+from ..core.device import module_of, through_host
 from ..core.dtypes import of
 from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
-from ..devices.cuda.host import through_host
 from ..errors import LinAlgError
 from .arguments import dtype_of
 from .arrange import tril_p, triu_p

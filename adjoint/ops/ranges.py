@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import DeviceLike, Tensor
 from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import as_dtype, default
@@ -36,7 +36,7 @@ def _made(array: Any, device: Any, requires_grad: bool) -> Tensor:
 
 def arange(
     *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Tensor | None = None, dtype: object = None,
-    layout: object = None, device: object = None, requires_grad: bool = False, pin_memory: bool = False,
+    layout: object = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make the numbers from `start` up to, not including, `end`: ``arange(end)``, ``arange(start, end, step)``.
 
@@ -129,7 +129,7 @@ def _arange(begin: Any, stop: Any, by: Any, dtype: dtypes.dtype, whole: bool) ->
 
 def range(
     start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: object = None,
-    layout: object = None, device: object = None, requires_grad: bool = False,
+    layout: object = None, device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make the numbers from `start` to `end`, the end included; `arange` is the modern form."""
     warnings.warn(
@@ -192,7 +192,7 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any,
 @looped
 def linspace(
     start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: object = None, layout: object = None,
-    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make `steps` numbers evenly spaced from `start` to `end`, both included.
 
@@ -209,7 +209,7 @@ def linspace(
 @looped
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: object = None,
-    layout: object = None, device: object = None, requires_grad: bool = False, pin_memory: bool = False,
+    layout: object = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make `steps` numbers evenly spaced on a logarithmic scale, from ``base**start`` to ``base**end``."""
     check_layout(layout)
@@ -223,7 +223,7 @@ def logspace(
 
 def eye(
     n: int, m: int | None = None, *, out: Tensor | None = None, dtype: object = None, layout: object = None,
-    device: object = None, requires_grad: bool = False, pin_memory: bool = False,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a matrix with ones on the diagonal.
 

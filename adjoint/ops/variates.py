@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .._typing import Array, Kernel, Tensor
-from ..core.device import module_of
+from ..core.device import module_of, through_host
 from ..core.dtypes import of
 from ..core.recorders import nary
 from ..devices.cpu.implicit import dirichlet_gradient, gamma_gradient
-from ..devices.cuda.host import through_host
 from .draws import sampled
 from .random import Generator, _sampler, on_host, stream_of
 from .shape import expand_p

@@ -12,6 +12,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.tensor import owner_of
+from ..devices.contract import by_name
 from ..ops.convert import concrete
 from ..ops.memory import UntypedStorage, address_of, flat_bytes
 from .sources import FileFormatError
@@ -49,7 +50,7 @@ def _where_it_was(memory: Any, location: str) -> Any:
     name = location.partition(":")[0]
     if name == "cpu":
         return memory
-    if name != "cuda":
+    if name not in by_name:
         raise FileFormatError(
             f"don't know how to restore data location of storage (tagged with {location!r:.60}); "
             "pass map_location='cpu' to load"
@@ -142,7 +143,7 @@ def survey(tensors: list[Any]) -> list[Look]:
 def _looked(tensor: Any, extents: dict[int, Extent]) -> Look:
     array = tensor if isinstance(tensor, np.ndarray) else tensor.array
     place, known = devices.of(array), id(owner_of(array))
-    if place.type == "cuda":  # tensors of the same elements stay one, other views come apart
+    if place.type not in ("cpu", "meta"):  # tensors of the same elements stay one, other views come apart
         known = hash((address_of(array), tuple(array.shape), tuple(array.strides)))
         array = extents[known].arrays[0] if known in extents else concrete(tensor, "save")
     elif not isinstance(array, np.ndarray):

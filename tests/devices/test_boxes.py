@@ -120,3 +120,29 @@ def test_the_operator_table_agrees_with_torch() -> None:
         cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stdout.count("(100.0%)   fail 0, missing 0") == 2, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_a_tensor_there_is_saved_and_loaded(tmp_path: Path) -> None:
+    x = adjoint.randn(2, 3, device=HERE)
+    adjoint.save({"x": x, "turned": x.t()}, tmp_path / "x.adj")
+    found = adjoint.load(tmp_path / "x.adj")
+    assert found["x"].device == x.device and adjoint.equal(found["turned"].cpu(), x.t().cpu())
+    assert adjoint.load(tmp_path / "x.adj", map_location="cpu")["x"].device == adjoint.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda: adjoint.nn.LSTM(3, 4), (5, 2, 3)),
+        (lambda: adjoint.nn.TransformerEncoderLayer(8, 2, 16), (5, 2, 8)),
+        (lambda: adjoint.nn.Sequential(adjoint.nn.Conv2d(3, 4, 3), adjoint.nn.BatchNorm2d(4)), (2, 3, 5, 5)),
+    ],
+    ids=["lstm", "transformer", "convolution"],
+)
+def test_layers_run_there(layer: Any, shape: tuple[int, ...]) -> None:
+    model = layer().to(HERE).train()
+    out = model(adjoint.randn(*shape, device=HERE))
+    out = out[0] if isinstance(out, tuple) else out
+    out.square().sum().backward()
+    assert out.device.type == HERE and all(p.grad.device.type == HERE for p in model.parameters())
+    assert float(adjoint.nn.utils.clip_grad_norm_(model.parameters(), 1.0)) > 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import adjoint
-from adjoint.devices.cuda import host
+from adjoint.devices.contract import through_host_names
 
 from . import simulated
 
@@ -51,4 +51,4 @@ def test_operators_give_there_what_torch_gives() -> None:
 
 def test_what_runs_on_the_host_is_on_the_page() -> None:
     page = (ROOT / "docs" / "coverage.md").read_text().partition("## On a GPU")[2]
-    assert host.names and not [name for name in host.names if name not in page]
+    assert through_host_names and not [name for name in through_host_names if name not in page]

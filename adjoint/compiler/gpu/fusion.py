@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...devices.cuda.sizes import FUSED as _SMALL
+from ...devices.cuda.sizes import REDUCED_BOTH as _LONGEST
+from ...devices.cuda.sizes import REDUCED_FIRST as _COUNTED
 from ..expressions import IS_CLASS, is_elementwise, is_reduction
 from ..fusion import Fusion, Region, is_view, trailing, uses
 from ..graph import WRITE, Form, Graph, Line, Value
 from .kernels import DRAW
 
-_COUNTED = 1 << 20  # elements up to which a number that they reduce to is found first
 _RECENT = 6  # units among which a number per row looks for the rows
-_LONGEST = 4096  # columns of rows that are reduced both along and down
 _DEAR = frozenset((
     "exp", "log", "tanh", "erf", "normal_cdf", "log1p_exp", "sin", "cos", "tan", "power", "log1p", "expm1", "arcsin",
     "arccos", "arctan", "sinh", "cosh", "log2",
 ))  # fmt: skip
 _MOST = 160  # lines of a region
 _WAITING = 120  # lines that wait for one
-_SMALL = 1 << 18  # bytes
 _CHAIN = 8  # lines that are computed again to spare a value its way through memory
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...devices.cuda.sizes import ROW_IN_REGISTERS as _HELD
+from ...devices.cuda.sizes import ROW_REGISTERS as _REGISTERS
 from ...devices.cuda.source import TYPES
 from ...scalar import cuda
 from ..expressions import (
@@ -36,8 +38,6 @@ DRAW = Step("draw", lambda *_: None, random=True)
 
 _THREADS = 256
 _BLOCKS = 132 * 8  # of kernels that go on to further rows: a few for each of a large GPU's processors
-_HELD = 1 << 14  # columns up to which rows stay in registers; longer ones are read again, from the cache
-_REGISTERS = 96  # numbers of a row that a thread may hold
 
 
 class Access:

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...core.nodes import registry
+from ...devices.cuda.sizes import BIAS as _BIASED
+from ...devices.cuda.sizes import PADDED_COLUMNS as _PADDED
+from ...devices.cuda.sizes import PADDED_ROWS as _TABLE
 from ..decomposition import decompose
 from ..expressions import IS_CLASS, is_elementwise, is_floating, is_reduction
 from ..fusion import Region
@@ -21,9 +24,6 @@ from .memory import Lives
 from .replaying import Player
 from .steps import Ask, Attend, Call, Copy, Fill, Join, Launch, Multiply, Place, Sources, Take
 
-_BIASED = 1 << 20  # bytes of a product from which on it adds a bias itself
-_TABLE = 1 << 10  # rows from which on there are some more
-_PADDED = 64  # columns from which on rows that are no multiple of 16 bytes get some more
 _VIEWING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered", "alias"))
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ...devices.cuda.sizes import COPIED_RESULT as _SMALL
 from ..graph import Value
 from .host import Mail
 from .memory import Arena
 from .steps import Env, reach
 
 _MOST = 6  # recordings for arguments, and results, at different places
-_SMALL = 1 << 16  # bytes up to which what is returned is copied, and may be kept by many
 
 
 class Recording:

@@ -20,16 +20,16 @@ import numpy as np
 from . import blas, provider, sizes, team, threads
 from .memory import place_of
 from .rows import run_part
+from .sizes import ATTENTION_BLOCK as _BLOCK
+from .sizes import ATTENTION_COMPILED as _MACHINE_BLOCK
+from .sizes import ATTENTION_QUERIES as _LEAST
+from .sizes import ATTENTION_SAVED as _KEPT
+from .sizes import ATTENTION_SHORT as _SHORT
+from .sizes import ATTENTION_SPLIT as _SPLIT
+from .sizes import ATTENTION_WIDE as _WIDE
 from .table import override
 
 _FULL = (np.dtype("float32"), np.dtype("float64"))
-_BLOCK = 1 << 17  # weights of a block, which stay in a core's cache
-_SPLIT = 1 << 14  # weights under which a block is not cut for a second thread
-_WIDE = 256  # the width of heads from which on weights are kept, if there are not too many
-_KEPT = 1 << 25
-_MACHINE_BLOCK = 1 << 18  # weights of a block that machine code takes, and its least queries; of wide heads twice those
-_LEAST = 64
-_SHORT = 96  # queries and keys up to which BLAS takes longer for a transpose than laying it out anew and multiplying do
 
 
 class _Heads:

@@ -20,12 +20,12 @@ from . import provider, reductions, rows, selection, threads
 from .constants import Constants
 from .elementwise import elementwise
 from .memory import place_of
+from .sizes import LOOP as LARGE
+from .sizes import THREAD_LOOP as _PIECE
 from .sources import Loops
 
 ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
-LARGE = 1 << 15  # elements from which on a compiled loop is worth calling
-_PIECE = 1 << 14  # elements of a loop that are worth a thread that is awake
 _BLOCK = 512  # elements whose sum is taken at once: the order of additions depends on their number alone
 _MOST_VARIANTS = 8  # values of static parameters for which there are forms
 _HALVES = frozenset(("float16", "bfloat16"))

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from .sizes import PIECE as _PIECE
 from .threads import share
 
 # Measured: waking a worker and passing the interpreter's lock to it costs some 50 µs (benchmarks/README.md).
-LARGE = 1 << 16  # elements from which pieces pay for themselves where each is worth ten passes or more
-MANY = 1 << 18  # elements from which they do where each is worth one pass or a few
 # Elements of a piece: a few float32 temporaries lie in the cache. With smaller ones threads meet at the interpreter's
 # lock, and whoever has to wait for it sleeps and is woken, which takes as long as a pass over a piece.
-_PIECE = 1 << 18
 
 ndarray = np.ndarray
 

@@ -225,7 +225,7 @@ def taken_rows(x: Array, numbers: Array) -> Array | None:
         return None
     out = np.empty((*numbers.shape, *x.shape[1:]), x.dtype)
     given = (x.reshape(-1), width, numbers.reshape(-1), out.reshape(-1))
-    run_cuts(moves.take_rows, "wslw", numbers.size, out.size, *given, least=sizes.THREAD_ROWS)
+    run_cuts(moves.take_rows, "wslw", numbers.size, out.size, *given, least=sizes.THREAD_INDEXED_ROWS)
     return out
 
 
@@ -295,7 +295,7 @@ def _added_rows(rows: Array, numbers: Array, values: Array) -> bool:
         return False
     width = rows.shape[1]
     given = (rows.reshape(-1), width, np.ascontiguousarray(numbers), *_rows(values, width))
-    run_cuts(moves.add_rows, "wslws", width, values.size, *given, least=sizes.THREAD_ROWS)
+    run_cuts(moves.add_rows, "wslws", width, values.size, *given, least=sizes.THREAD_INDEXED_ROWS)
     return True
 
 

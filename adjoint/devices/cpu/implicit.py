@@ -21,9 +21,9 @@ import numpy as np
 
 from ..._typing import Array
 from ...scalar.special import special
+from .sizes import IMPLICIT as _CHUNK
 
 _digamma = special("psi")
-_CHUNK = 4096  # elements at a time: each takes a row of nodes
 
 
 @cache

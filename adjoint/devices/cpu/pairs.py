@@ -11,7 +11,8 @@ import numpy as np
 
 from ..._typing import Array, Kernel
 from . import sizes
-from .elementwise import LARGE, elementwise
+from .elementwise import elementwise
+from .sizes import PIECES as LARGE
 from .table import override
 
 _EXACT = 2.0**29  # a quotient below this times a float32 is exact in float64

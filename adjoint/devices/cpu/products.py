@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from . import blas, provider, sizes, threads
+from .sizes import BATCH_MATMUL as _FEW
+from .sizes import BLAS_THREADS as _ONE
+from .sizes import DOT as _SMALL
+from .sizes import MATMUL as LARGE
+from .sizes import MATVEC as _ONE_THREAD
 from .table import override
 
 ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
-LARGE = 1 << 18  # products of numbers up to which BLAS keeps to one thread, and from which on a batch is shared
-_SMALL = 1 << 10  # elements whose sum is as fast without a product
-_ONE_THREAD = 1 << 14  # elements for whose product with a vector BLAS wakes nobody
-_FEW = 1 << 23  # products of numbers in a batch of small matrices that take no longer than it takes to wake a thread
-_ONE = 1 << 27  # products of numbers in one matrix from which on BLAS shares it as well itself
 
 
 class _Precision:

@@ -16,28 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array
 from . import blas, forks, threads
+from .sizes import NUMBA, ONEDNN
 
 ndarray, f32 = np.ndarray, np.dtype("float32")
-
-# Elements from which on a kernel wins over NumPy, forward and backward together; see benchmarks/ops.py.
-ONEDNN = {
-    "convolution": 1 << 12,
-    "pooling": 1 << 12,
-    "matmul": (1 << 18) + 1,  # products of numbers, from which on BLAS would wake its threads
-    "bmm": 1 << 18,
-}
-NUMBA = {
-    "softmax": 1 << 15,  # oneDNN's loses NaNs
-    "attention": 1 << 15,
-    "norm": 1 << 15,
-    "sum": 1 << 15,
-    "running": 1 << 14,
-    "gather": 1 << 15,
-    "best": 1 << 15,
-    "extreme": 1 << 15,
-    "sample": 1 << 14,
-}
 
 
 class _Choice:
@@ -103,7 +86,7 @@ def limit(count: int) -> None:
         choice.onednn.limit(count)
 
 
-def onednn(op: str, x: Any, size: int | None = None) -> Any:
+def onednn(op: str, x: Array, size: int | None = None) -> Any:
     """Return the oneDNN kernels if they are there and faster for an op on `x` (or of a size), else None."""
     if (x.size if size is None else size) < ONEDNN[op] or type(x) is not ndarray or x.dtype is not f32:
         return None
@@ -121,7 +104,7 @@ def onednn_is_there() -> bool:
     return bool(choice.onednn)
 
 
-def loops(op: str, x: Any, size: int | None = None) -> Any:
+def loops(op: str, x: Array, size: int | None = None) -> Any:
     """Return the loops that Numba compiles if they are there and faster for an op on `x` (or of a size), else None."""
     if (x.size if size is None else size) < NUMBA[op] or type(x) is not ndarray or x.dtype is not f32:
         return None
@@ -143,7 +126,7 @@ def ready() -> bool:
     return choice.allowed and bool(choice.loops)
 
 
-def gpu(x: Any) -> Any:
+def gpu(x: Array) -> Any:
     """Return the kernels of the GPU that `x` lies on, a package with a module for each family; else None."""
     return gpus.get(type(x))
 

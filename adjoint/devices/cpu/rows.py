@@ -14,9 +14,8 @@ from typing import Any
 
 from . import pool, provider, team, threads
 from .memory import place_of
+from .sizes import THREAD_ROWS as _SHARE
 from .sources import Loops
-
-_SHARE = 1 << 15  # elements worth a thread that is awake
 
 
 def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:

@@ -40,6 +40,45 @@ ERF = 1000  # error functions of float32 by a polynomial
 LOG1P_EXP = 128  # log1p_exp in several fast calls
 TRIGAMMA = 256  # up to here trigamma of float32 by the first terms of its sum and a continued fraction
 TIMES_LOG = 4097  # xlogy, where a pass costs more than to look whether it is needed
+LOOP = 1 << 15  # elements from which on a compiled loop is worth calling
+MATMUL = 1 << 18  # multiplications up to which BLAS uses one thread, and from which on a batch is split among threads
+DOT = 1 << 10  # elements whose sum is as fast without a dot product
+MATVEC = 1 << 14  # elements of a matrix up to which BLAS uses one thread for its product with a vector
+BATCH_MATMUL = 1 << 23  # multiplications in a batch of small matrices that take no longer than to wake a thread
+BLAS_THREADS = 1 << 27  # multiplications of two matrices from which on BLAS splits them as well itself
+PIECES = 1 << 16  # elements from which on pieces pay for themselves where each is worth ten passes or more
+PIECE = 1 << 18  # elements of a piece
+IMPLICIT = 4096  # elements of an implicit gradient at a time: each takes a row of nodes
+ATTENTION_BLOCK = 1 << 17  # weights of a block, which stay in a core's cache,
+ATTENTION_SPLIT = 1 << 14  # under which a block is not cut for a second thread
+ATTENTION_WIDE = 256  # the width of heads from which on weights are saved,
+ATTENTION_SAVED = 1 << 25  # if there are no more than these
+ATTENTION_COMPILED = 1 << 18  # weights of a block that compiled code takes (of wide heads twice those),
+ATTENTION_QUERIES = 64  # and its least queries
+ATTENTION_SHORT = 96  # queries and keys up to which a transposed operand is copied before BLAS multiplies
+FUSED = 32_768  # elements of a region that is small
+FUSED_LIBM = 16_384  # elements up to which a call to libm for each is faster than a pass of NumPy's
+ARGUMENT = 1 << 18  # bytes of an argument up to which its views are copied to a place of their own
+
+# Elements from which on kernels of oneDNN, and loops compiled by Numba, beat NumPy, by the name of an op.
+ONEDNN = {
+    "convolution": 1 << 12,
+    "pooling": 1 << 12,
+    "matmul": (1 << 18) + 1,  # products of numbers, from which on BLAS would wake its threads
+    "bmm": 1 << 18,
+}
+NUMBA = {
+    "softmax": 1 << 15,  # oneDNN's loses NaNs
+    "attention": 1 << 15,
+    "norm": 1 << 15,
+    "sum": 1 << 15,
+    "running": 1 << 14,
+    "gather": 1 << 15,
+    "best": 1 << 15,
+    "extreme": 1 << 15,
+    "sample": 1 << 14,
+}
+REMAINDER = 2048  # vectorized remainders
 
 # Elements that are worth a thread:
 ERF_THREADS = 1 << 15  # error functions by a polynomial;
@@ -49,6 +88,8 @@ THREAD_COLUMNS = 1 << 17  # cumulative sums and extremes of columns;
 THREAD_TRIANGLES = 1 << 17  # cumulative sums by matrix multiplication,
 THREAD_SCAN = 1 << 15  # and by additions, each of which waits for the one before;
 THREAD_SORT = 1 << 16  # sorting;
-THREAD_ROWS = 1 << 17  # rows by index;
-THREAD_COPY = 1 << 18  # copies
-REMAINDER = 2048  # elements below which vectorized remainders cost more than NumPy's
+THREAD_INDEXED_ROWS = 1 << 17  # rows by index;
+THREAD_COPY = 1 << 18  # copies;
+THREAD_LOOP = 1 << 14  # elementwise loops, where threads are awake;
+THREAD_ROWS = 1 << 15  # compiled loops over rows, where threads are awake;
+THREAD_PROGRAM = 32_768  # loops of compiled programs, which are then split among threads

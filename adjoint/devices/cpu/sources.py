@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..._typing import Kernel
 from . import disk, forks
 
 _INLINED = ("mathematics.py", "loops.py", "moves.py", "addresses.py")
@@ -56,7 +57,7 @@ class Loops:
 def njit(**options: Any) -> Callable[[Any], Any]:
     """Return Numba's decorator of this name, with the machine code kept by us."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Kernel) -> Any:
         import numba
 
         made = numba.njit(**options)(function)
@@ -70,7 +71,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
 def cfunc(signature: Any, **options: Any) -> Callable[[Any], Any]:
     """Return Numba's decorator of this name, with the machine code kept by us."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Kernel) -> Any:
         from numba.core.ccallback import CFunc
         from numba.core.sigutils import normalize_signature
 
@@ -98,7 +99,7 @@ def _kept() -> type:
 
         cache_path = None
 
-        def __init__(self, function: Any, options: dict[str, Any], kind: str = "function") -> None:
+        def __init__(self, function: Kernel, options: dict[str, Any], kind: str = "function") -> None:
             self.function = function
             shown = sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in options.items())
             self.made_of: tuple[Any, ...] = kind, function.__module__, function.__qualname__, shown

@@ -15,6 +15,9 @@ import cupy
 import numpy as np
 
 from ...core.device import captures
+from .sizes import RING as _LENGTH
+from .sizes import RING_ARRAY as _SMALL
+from .sizes import RINGS as _TOTAL
 
 __all__ = ["Array", "adopt", "forget", "new", "operators", "several", "sharers", "spare", "writers"]
 
@@ -71,9 +74,6 @@ def adopt(value: Any) -> Any:
 # holds on one stream only: on others than the usual one (where graphs are captured, too) every array is a new one; and
 # so it is while a program is captured.
 
-_SMALL = 1 << 20  # bytes up to which arrays are kept
-_LENGTH = 512  # arrays in a ring
-_TOTAL = 1 << 27  # bytes in all rings
 _UNSHARED = 3  # references to an array that only its ring has: the ring's, the local name's, the question's own
 _rings: dict[Any, Any] = {}
 _kept = 0

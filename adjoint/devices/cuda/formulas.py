@@ -22,11 +22,11 @@ from ml_dtypes import bfloat16
 
 from .arrays import Array, adopt, new, several
 from .compilation import compiled
+from .sizes import PACKED as PACKED_FROM
 from .source import HEAD, TYPES
 
 __all__ = ["FLOATS", "PACKED_FROM", "Formula", "Total"]
 
-PACKED_FROM = 1 << 16  # elements from which on they are read in packs of 16 bytes
 _MOST_PLANS = 1 << 12
 _RANK = 6  # axes, joined, up to which an index is worked out; arrays with more are copied first
 _THREADS, _BLOCKS = 256, 1056  # of sums: eight blocks for each multiprocessor of the largest GPUs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..._typing import Array, DType
 from .arrays import new
 from .compilation import compiled
 from .source import HEAD
@@ -52,17 +53,17 @@ class Kernels:
         return compiled(self.source(key, name)).get_function(name).linear_launch
 
 
-def is_float(x: Any) -> bool:
+def is_float(x: Array) -> bool:
     """Return whether an array has a dtype that row kernels compute with."""
     return x.dtype.char in FLOATS
 
 
-def empty(shape: tuple[int, ...], dtype: Any) -> Any:
+def empty(shape: tuple[int, ...], dtype: DType) -> Any:
     """Return an unset array on the current device."""
     return new(shape, dtype)
 
 
-def made(out: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def made(out: Any, shape: tuple[int, ...], dtype: DType) -> Any:
     """Return the array to write: the one given, or a new one."""
     return new(shape, dtype) if out is None else out
 
@@ -72,9 +73,9 @@ def aligned(*arrays: Any) -> bool:
     return not any(a is not None and a.data.ptr & 15 for a in arrays)
 
 
-def dense(x: Any) -> Any:
+def dense(x: Array) -> Any:
     """Return an array in row-major memory: itself, or a copy."""
-    if x._c_contiguous:
+    if x._c_contiguous:  # type: ignore[attr-defined]
         return x
     from .copies import contiguous
 

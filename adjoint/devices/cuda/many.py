@@ -18,10 +18,10 @@ from ...scalar.symbol import variable
 from .arrays import adopt, new
 from .launching import FLOATS, Kernels
 from .reductions import reduced
+from .sizes import CHUNK
 
 __all__ = ["CHUNK", "Many", "are_dense", "copy", "scale", "sum_of_squares", "unscale", "updates"]
 
-CHUNK = 1 << 14  # elements that one block goes over
 _THREADS = 512
 _KEPT = 256  # tables that are remembered: an optimizer has one, data parallel training two for each bucket
 

@@ -18,15 +18,17 @@ import numpy as np
 from ..cpu import products as host
 from . import arrays
 from .launching import Kernels
+from .sizes import ALIGNED_MATMUL as _WORTH
+from .sizes import ALIGNED_SIDE as _LEAST
+from .sizes import BATCH_CALLS as _LOOPS
+from .sizes import WORKSPACE
 from .table import override
 
 __all__ = ["Library", "kind_of", "matmul", "multiply", "project", "weigh"]
 
 Ints = tuple[int, ...]
-WORKSPACE = 32 << 20  # bytes, what cuBLAS asks for on recent devices
 _AT_ONCE = ((0, 0, 0),)
 _EVEN = (False, False)
-_LOOPS = 16  # calls for which operands of uneven batches are still cheaper than a copy
 
 # --- cuBLAS ----------------------------------------------------------------------------------------------
 
@@ -350,8 +352,6 @@ extern "C" __global__ void gather(const T* x, T* out, i64 total, i64 columns, i6
     else for (int j = 0; j < count; ++j) out[i + j] = p.v[j];
 }
 """
-_WORTH = 1 << 33  # products of numbers from which on copies are worth it
-_LEAST = 256  # and what each size must be for that
 _even_rows = Kernels(_EVEN_ROWS, "T")
 
 

@@ -6,7 +6,7 @@ needed, so that NVRTC alone compiles all of it. Outside of CUDA (`tests/gpu/simu
 
 from __future__ import annotations
 
-from typing import Any
+from ..._typing import DType
 
 __all__ = ["HEAD", "TYPES", "type_name"]
 
@@ -118,6 +118,6 @@ template <typename W> __device__ __forceinline__ W floor_of(W x, W y) {
 """
 
 
-def type_name(dtype: Any) -> str:
+def type_name(dtype: DType) -> str:
     """Return the C type of a dtype."""
     return TYPES[dtype.name]
