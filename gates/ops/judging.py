@@ -162,7 +162,8 @@ def _judged_batch(case: Case) -> Iterator[Difference]:
 
 
 REFUSALS = re.compile(
-    "vmap: |When vmap-ing|inside a transform|dynamic shape|data-dependent|Inside vmap|double backward not supported"
+    "vmap: |When vmap-ing|Batching rule not implemented|"
+    "inside a transform|dynamic shape|data-dependent|Inside vmap|double backward not supported"
 )
 
 
@@ -229,6 +230,8 @@ BETTER: dict[str, tuple[str, ...]] = {
 BETTER_OF: dict[str, tuple[tuple[str, ...], Callable[[list[np.ndarray]], Any]]] = {
     # torch takes a NaN for no maximum, unless it comes first
     "nn.functional.embedding_bag": (("value", "gradient"), lambda values: np.isnan(values[0]).any()),
+    # beside an infinite target the loss is infinite or 0, and has no slope
+    "nn.functional.soft_margin_loss": (("tangent",), lambda values: np.isinf(values[-1]).any()),
     # the sign of a NaN is what its conversion to a narrow dtype left
     "signbit": (("value", "out"), lambda values: np.isnan(values[0]).any()),
     # where a probability is 0 or 1, torch's gradient by the target does without the bound that its loss has
