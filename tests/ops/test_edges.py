@@ -270,3 +270,10 @@ def test_a_number_that_does_not_fit_is_not_written(value: float) -> None:
         with pytest.raises(RuntimeError, match="without overflow"):
             write()
     assert x.tolist() == [1, 2]
+
+
+def test_booleans_as_exponents_of_integers() -> None:
+    bools = adjoint.tensor([True, False])
+    assert adjoint.ldexp(adjoint.tensor([3, 3]), bools).tolist() == [6.0, 3.0]
+    with pytest.raises(NotImplementedError, match="ldexp_cpu_exp"):
+        adjoint.ldexp(adjoint.ones(2), bools)
