@@ -593,9 +593,9 @@ arcsinh_, arccosh_, arctanh_ = asinh_, acosh_, atanh_
 
 
 def _squares(x: Any, y: Any) -> Any:
-    """Return the squared distance from the origin, where it is 1, so that gradients are 0 there."""
+    """Return the squared distance from the origin, where it is infinite, so that gradients are 0 there."""
     d = x * x + y * y
-    return d + (d == 0)
+    return where_p(d == 0, math.inf, d)
 
 
 atan2_p = binary(
@@ -702,7 +702,7 @@ def _joined(x: Any, y: Any) -> Any:
         )
     shape = np.broadcast_shapes(x.shape, y.shape)
     out = np.empty_like(x, shape=shape, dtype=np.complex64 if x.dtype == np.float32 else np.complex128)
-    out.real, out.imag = x, y
+    out.real[...], out.imag[...] = x, y
     return out
 
 
