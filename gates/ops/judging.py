@@ -230,12 +230,19 @@ BETTER: dict[str, tuple[str, ...]] = {
 }
 
 
+def _has_equal_singular_values(x: np.ndarray) -> bool:
+    found = np.linalg.svd(x, compute_uv=False)
+    return bool((-np.diff(found) <= 1e-6 * found[..., :1]).any())
+
+
 # The same, of operators where only some inputs are: which checks, and whether the inputs are such.
 BETTER_OF: dict[str, tuple[tuple[str, ...], Callable[[list[np.ndarray]], Any]]] = {
     # torch takes a NaN for no maximum, unless it comes first
     "nn.functional.embedding_bag": (("value", "gradient"), lambda values: np.isnan(values[0]).any()),
     # beside an infinite input or target the loss is infinite or 0, and has no slope
     "nn.functional.soft_margin_loss": (("tangent",), lambda values: any(np.isinf(v).any() for v in values)),
+    # equal singular values have no gradient of their own, only their sum has
+    "linalg.svdvals": (("gradient", "second", "tangent"), lambda values: _has_equal_singular_values(values[0])),
     # which branch of a complex logarithm is taken is open
     "logcumsumexp": (("value", "out"), lambda values: values[0].dtype.kind == "c"),
     # the sign of a NaN is what its conversion to a narrow dtype left
