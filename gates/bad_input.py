@@ -352,8 +352,10 @@ def _written(dice: random.Random) -> Iterator[Subject]:
 
 def _unlisted(dice: random.Random) -> Iterator[Subject]:
     """Yield calls of public functions and methods that torch's table of operators lacks, arguments being guessed."""
-    rooms = ("", "Tensor", "linalg", "fft", "special", "nn.functional")
-    found = [path for room in rooms for path in _functions_of(room) if path.rpartition(".")[2] not in ENTRIES]
+    namespaces = ("", "Tensor", "linalg", "fft", "special", "nn.functional")
+    found = [
+        path for namespace in namespaces for path in _functions_of(namespace) if path.rpartition(".")[2] not in ENTRIES
+    ]
     dice.shuffle(found)
     for path in found:
         try:
@@ -367,11 +369,11 @@ def _unlisted(dice: random.Random) -> Iterator[Subject]:
                 break
 
 
-def _functions_of(room: str) -> Iterator[str]:
-    space = operator.attrgetter(room)(torch) if room else torch
+def _functions_of(namespace: str) -> Iterator[str]:
+    space = operator.attrgetter(namespace)(torch) if namespace else torch
     kinds = types.FunctionType | types.BuiltinFunctionType | types.MethodDescriptorType
     for name in dir(space):
-        path = f"{room}.{name}".strip(".")
+        path = f"{namespace}.{name}".strip(".")
         if path not in ENTRIES and not _NOT_CALLED.search(name) and isinstance(getattr(space, name, None), kinds):
             yield path
 
