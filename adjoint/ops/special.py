@@ -516,7 +516,7 @@ def _logit(x: Any, eps: Any) -> Any:
 def _logit_x(g: Any, x: Any, eps: Any) -> Any:
     if eps is None or eps < 0:
         return where_p((x >= 0) & (x <= 1), g / (x * (1 - x)), math.nan)
-    return where_p((x >= eps) & (x <= 1 - eps), g / (x * (1 - x)), 0)
+    return where_p((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))  # of NaN it is NaN
 
 
 logit_p = parametric(_logit, x=_logit_x, floating=True, jvp="elementwise", batch="same")

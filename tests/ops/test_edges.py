@@ -277,3 +277,9 @@ def test_booleans_as_exponents_of_integers() -> None:
     assert adjoint.ldexp(adjoint.tensor([3, 3]), bools).tolist() == [6.0, 3.0]
     with pytest.raises(NotImplementedError, match="ldexp_cpu_exp"):
         adjoint.ldexp(adjoint.ones(2), bools)
+
+
+def test_the_tangent_of_a_choice_has_its_shape() -> None:
+    x, y = adjoint.ones(5), adjoint.tensor(2.0)
+    out, tangent = adjoint.func.jvp(lambda y: adjoint.where(adjoint.tensor(False), x, y), (y,), (y,))
+    assert out.tolist() == tangent.tolist() == [2.0] * 5
