@@ -438,7 +438,8 @@ def _any_frame(_function: Any, _signature: _Signature) -> FunctionType:
     """Return the frame of a function that takes any number of arguments."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or (args and _signature.places and type(args[0]) not in plain):
+        places = len(_signature.places)
+        if kwargs or (len(args) > 1 < places) or (args and places and type(args[0]) not in plain):
             _refuse(_signature.name, _signature.places, _signature.kinds, args, kwargs)
         try:
             return _function(*args, **kwargs)

@@ -696,7 +696,10 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Multiply `input` by 2 to the power of `other`."""
     require_pair(input, other, "ldexp")
-    return into(out, mul_p(input, _powers_of_2(other, input.dtype.category)))
+    found = mul_p(input, _powers_of_2(other, input.dtype.category))
+    if input.dtype.category > 1 > other.dtype.category - 1 and found.dtype != input.dtype:
+        found = found.to(input.dtype)  # the powers alone may not fit it
+    return into(out, found)
 
 
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:

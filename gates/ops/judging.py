@@ -205,7 +205,7 @@ BETTER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("scatter_reduce", "index_reduce"), ("gradient", "second")),
     # torch's derivative at a pole is a large number
     **dict.fromkeys(
-        ("lgamma", "special.gammaln", "digamma", "special.psi", "mvlgamma"), ("gradient", "second", "tangent")
+        ("lgamma", "special.gammaln", "digamma", "special.psi", "mvlgamma"), ("gradient", "second", "tangent", "inplace")
     ),
     # torch's tangents at ties and NaN are not its gradients
     **dict.fromkeys(
@@ -243,6 +243,8 @@ BETTER_OF: dict[str, tuple[tuple[str, ...], Callable[[list[np.ndarray]], Any]]] 
     "nn.functional.soft_margin_loss": (("tangent",), lambda values: any(np.isinf(v).any() for v in values)),
     # equal singular values have no gradient of their own, only their sum has
     "linalg.svdvals": (("gradient", "second", "tangent"), lambda values: _has_equal_singular_values(values[0])),
+    # the slope of an infinite element is the power of 2, as that of any other
+    "ldexp": (("gradient", "tangent"), lambda values: np.isinf(values[0]).any()),
     # which branch of a complex logarithm is taken is open
     "logcumsumexp": (("value", "out"), lambda values: values[0].dtype.kind == "c"),
     # the sign of a NaN is what its conversion to a narrow dtype left
