@@ -205,7 +205,8 @@ BETTER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("scatter_reduce", "index_reduce"), ("gradient", "second")),
     # torch's derivative at a pole is a large number
     **dict.fromkeys(
-        ("lgamma", "special.gammaln", "digamma", "special.psi", "mvlgamma"), ("gradient", "second", "tangent", "inplace")
+        ("lgamma", "special.gammaln", "digamma", "special.psi", "mvlgamma"),
+        ("gradient", "second", "tangent", "inplace"),
     ),
     # torch's tangents at ties and NaN are not its gradients
     **dict.fromkeys(
