@@ -300,7 +300,7 @@ def _of_values(function: Callable[..., Any], *given: Any) -> Any:
     half = next((a.dtype for a in given if _is_half(a)), None)
     if half is None:
         return function(*given)
-    from ...core.nodes import registry
+    from ...core.nodes import registry  # core imports the devices, so this comes late
 
     cast = registry["cast"]
     out = function(*[cast(a, f32) if _is_half(a) else a for a in given])
