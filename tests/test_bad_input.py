@@ -215,6 +215,8 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
     ("glu of complex numbers", lambda: F.glu(X[:, :2] + 0j), NotImplementedError, "glu_cpu"),
     ("nll of integers", lambda: F.nll_loss(X.long(), X[:, 0].long()), NotImplementedError, "nll_loss_out_frame"),
     ("kl_div of True", lambda: F.kl_div(True, X), TypeError, "must be Tensor, not bool"),
+    ("a bound of uniform_", lambda: X.clone().uniform_(adjoint.tensor([True])), TypeError, "must be float, not Tensor"),
+    ("a bound of random_", lambda: X.clone().random_(True), TypeError, "must be int, not bool"),
     ("lengths of ctc_loss", lambda: _ctc({}), TypeError, "invalid combination of arguments"),
 ]
 

@@ -119,7 +119,7 @@ def _size(value: Any) -> int:
     return count
 
 
-def require_tensor(value: Any, name: str, op: str) -> None:
+def require_tensor(value: object, name: str, op: str) -> None:
     """Raise TypeError unless `value` is a tensor."""
     if not isinstance(value, TensorBase) and not hasattr(type(value), "__torch_function__"):
         raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")
@@ -136,7 +136,7 @@ def _name_of(value: Any) -> str:
     return "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
 
 
-def require_bool(value: Any, name: str, op: str) -> None:
+def require_bool(value: object, name: str, op: str) -> None:
     """Raise TypeError unless `value` is a bool."""
     if value is not False and value is not True and not isinstance(value, np.bool_):
         found = "Tensor" if isinstance(value, TensorBase) else type(value).__name__
@@ -174,7 +174,7 @@ def require_any(input: Any, other: Any, op: str) -> None:
 
 
 def beside(array: Any, like: Any) -> Tensor:
-    """Return a tensor of the host's values, in the memory of the tensor `like`."""
+    """Return a tensor of values on the CPU, moved to the device of the tensor `like`."""
     return wrap(place_array(array, device_of(like.array)))
 
 
@@ -184,5 +184,5 @@ def constant_beside(array: Any, like: Any) -> Tensor:
 
 
 def on_host(x: Any) -> Any:
-    """Return a tensor's values in the host's memory."""
+    """Return a tensor's values as an array on the CPU."""
     return place_array(x.array, CPU)

@@ -125,7 +125,8 @@ def _largest(rows: Tensor, bags: Any, keep: Any, count: int) -> Tensor:
         starts = np.flatnonzero(np.diff(bags, prepend=-1))
         most = np.maximum.reduceat(values, starts, axis=0)
         sizes = np.diff(starts, append=bags.size)
-        at = np.where(values == np.repeat(most, sizes, axis=0), order[:, None], np.iinfo(np.int64).max)
+        found = (values == np.repeat(most, sizes, axis=0)) | (values != values)  # a NaN is the largest of its bag
+        at = np.where(found, order[:, None], np.iinfo(np.int64).max)
         places[bags[starts]] = np.minimum.reduceat(at, starts, axis=0)
     return beside(np.minimum(places, max(keep.size - 1, 0)), rows)
 

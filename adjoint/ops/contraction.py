@@ -23,6 +23,7 @@ from ..core.recorders import Primitive, binary, nary
 from ..core.saved import saved_input
 from ..core.tensor import TensorBase
 from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
+from .compare import eq_p, zeros_p
 from .create import into
 from .elementwise import add_p, mul_p
 from .precision import autocasting
@@ -438,6 +439,10 @@ def _added(input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tupl
     if alpha != 1:
         term = mul_p(term, alpha)
     if beta == 0:
+        if input.requires_grad and modes.local.grad:  # it has a gradient, of zeros
+            from .piecewise import where_p
+
+            term = add_p(term, where_p(eq_p(zeros_p(input), 0), 0, input))
         return into(out, term)
     return into(out, add_p(term, input if beta == 1 else mul_p(input, beta)))
 

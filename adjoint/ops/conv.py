@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +22,7 @@ from ..core.failures import not_implemented
 from ..core.payload import broadcasting
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from .arguments import require_tensor
+from .arguments import count_of, require_tensor
 from .compare import zeros_p
 from .contraction import check_dtypes
 from .index import select_p
@@ -291,9 +290,9 @@ conv_weight_p: Primitive = nary(
 def ints_of(value: Any, count: int, name: str, op: str) -> Ints:
     """Return one int per spatial dimension, from an int or a sequence of one or of `count`."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return (value,) * count
+        return (count_of(value, name),) * count
     try:
-        values = tuple(operator.index(v) for v in value)
+        values = tuple(count_of(v, name) for v in value)
     except TypeError:
         raise TypeError(
             f"{op}(): argument '{name}' must be tuple of ints or an int, not {type(value).__name__} {value!r}"

@@ -438,12 +438,13 @@ def nanmedian(
 
 def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Primitive, along: Primitive, result: Any) -> Any:
     a = input.array
-    _refuse("median_cpu", a, "bc")
+    if a.size or a.dtype.kind == "c":
+        _refuse("median_cpu", a, "bc")
     if dim is not None:
         return _choose(along, result, input, dim, keepdim, out)
     if a.size == 0:
-        if a.dtype.kind in "iu":  # what C makes of NaN
-            return into(out, input.new_full((), np.iinfo(a.dtype).min))
+        if a.dtype.kind in "iub":  # what C makes of NaN
+            return into(out, input.new_full((), True if a.dtype.kind == "b" else np.iinfo(a.dtype).min))
         return into(out, sum_p(input, tuple(range(a.ndim)), False) * math.nan)
     return into(out, whole(input, tuple(range(a.ndim)), False))
 

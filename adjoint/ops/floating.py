@@ -83,16 +83,19 @@ def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Multiply `input` by 2 to the power of `other`."""
     require_pair(input, other, "ldexp")
-    return into(out, mul_p(input, _powers_of_2(other)))
+    found = mul_p(input, _powers_of_2(other, input.dtype.category))
+    if input.dtype.category > 1 > other.dtype.category - 1 and found.dtype != input.dtype:
+        found = found.to(input.dtype)  # the powers alone may not fit it
+    return into(out, found)
 
 
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """Multiply `input` by 2 to the power of `other`, in place."""
-    return input.mul_(_powers_of_2(other))
+    return input.mul_(_powers_of_2(other, input.dtype.category))
 
 
-def _powers_of_2(exponents: Tensor) -> Tensor:
-    if exponents.array.dtype.kind == "b":
+def _powers_of_2(exponents: Tensor, category: int) -> Tensor:
+    if exponents.array.dtype.kind == "b" and category > 1:
         raise not_implemented("ldexp_cpu_exp", exponents.array)
     return exponential_p(exponents if exponents.dtype.category > 1 else exponents.to(dtypes.default()), 2.0)
 

@@ -1,4 +1,4 @@
-"""Other forms of a tensor: sparse ones, which the sparse room makes, and quantized ones, which do not exist here."""
+"""Other forms of a tensor: sparse ones, which `adjoint.sparse` makes, and quantized ones, which do not exist here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 
 def _sparse() -> Any:
-    from .. import sparse  # sparse tensors are made of tensors, which stand on this room
+    from .. import sparse  # sparse tensors are made of tensors, which import this module
 
     return sparse
 

@@ -170,10 +170,10 @@ def _own(space: str, name: str) -> Callable[..., Any]:
         return function  # type: ignore[no-any-return]
     if callable(method := getattr(adjoint.Tensor, name, None)):
         return method  # type: ignore[no-any-return]
-    room, _, rest = name.partition("_")
+    namespace, _, rest = name.partition("_")
     homes = [(adjoint.nn.functional, name)]
-    if room in ("linalg", "fft", "special"):
-        homes.append((getattr(adjoint, room), rest if room != "fft" else name.removeprefix("fft_")))
+    if namespace in ("linalg", "fft", "special"):
+        homes.append((getattr(adjoint, namespace), rest if namespace != "fft" else name.removeprefix("fft_")))
     for home, word in homes:
         if callable(function := vars(home).get(word)):
             return function  # type: ignore[no-any-return]

@@ -36,7 +36,9 @@ _BOOL = np.dtype(np.bool_)
 
 def _where_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     _, dx, dy = tangents
-    return where_p(inputs[0], 0 if dx is None else dx, 0 if dy is None else dy)
+    # What has no tangent may still be larger than what has one.
+    zero = 0 if all(t is None or t.shape == out.shape for t in (dx, dy)) else zeros_p(out)
+    return where_p(inputs[0], zero if dx is None else dx, zero if dy is None else dy)
 
 
 where_p: Primitive = nary(

@@ -89,7 +89,7 @@ def numel(input: Tensor) -> int:
 
 
 def get_device(input: Tensor) -> int:
-    """Return the index of the GPU that holds the tensor, -1 for the host."""
+    """Return the index of the GPU that holds the tensor, -1 for the CPU."""
     require_tensor(input, "input", "get_device")
     return input.get_device()
 

@@ -12,6 +12,7 @@ from .._typing import Kernel, Tensor
 from ..core import device as devices
 from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
+from ..core.failures import not_implemented
 from ..core.generator import (
     Generator,
     Stream,
@@ -622,6 +623,8 @@ def random_(
 
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with ones drawn with probability `p`, zeros otherwise."""
+    if isinstance(p, TensorBase) and p.array.dtype.kind == "b":
+        raise not_implemented("bernoulli_tensor_cpu_p_", p.array)
     if not isinstance(p, TensorBase):
         _check_probability(p)
         return _fill(input, "bernoulli", lambda a: stream_of(generator).bernoulli(p, a.shape, a.dtype))

@@ -40,14 +40,14 @@ STEP = frozenset((
     "binary_cross_entropy_with_logits", "cross_entropy", "cumprod", "cumsum", "embedding",
     "index_select", "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss",
 ))  # fmt: skip
-# Rooms whose functions do little more than call a primitive; rooms of which that is true of a method, whose first
-# argument is a tensor; and rooms of short functions.
+# Modules whose functions do little more than call a primitive; modules of which that is true of a method, whose first
+# argument is a tensor; and modules of short functions.
 DIRECT = frozenset(("compare", "elementwise", "power"))
 METHODS = DIRECT | {
     "activation", "convert", "copies", "create", "index", "kinds", "memory", "piecewise", "questions", "shape",
 }  # fmt: skip
 SHORT = METHODS - {"create"}
-# Functions of these rooms that take so long that they compare first.
+# Functions of these modules that take so long that they compare first.
 LONG = frozenset((
     "addcdiv", "addcdiv_", "addcmul", "addcmul_", "bernoulli", "fill", "index_put", "index_put_", "lerp", "lerp_",
     "resize_as_", "round_", "rrelu", "rrelu_", "squeeze_", "threshold", "threshold_",
@@ -56,57 +56,57 @@ LONG = frozenset((
 _NUMBERS = (int, float, complex, np.generic)
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, TensorBase | Payload) or hasattr(type(value), "__torch_function__")
 
 
-def _is_bool(value: Any) -> bool:
+def _is_bool(value: object) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
-def _is_float(value: Any) -> bool:
+def _is_float(value: object) -> bool:
     if isinstance(value, TensorBase | np.ndarray):
         return value.ndim == 0  # type: ignore[union-attr]
     return hasattr(type(value), "__float__") and not isinstance(value, np.complexfloating)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, _NUMBERS) or _is_float(value)
 
 
-def _is_operand(value: Any) -> bool:
+def _is_operand(value: object) -> bool:
     return isinstance(value, _NUMBERS) or _is_tensor(value) or hasattr(value, "dtype") or _is_float(value)
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: object) -> bool:
     return isinstance(value, list | tuple) and all(is_int(n) or isinstance(n, TensorBase | Payload) for n in value)
 
 
-def _is_sizes(value: Any) -> bool:
+def _is_sizes(value: object) -> bool:
     return is_int(value) or _is_size(value)
 
 
-def _is_dims(value: Any) -> bool:
+def _is_dims(value: object) -> bool:
     return value is None or is_int(value) or (isinstance(value, list | tuple) and all(map(is_int, value)))
 
 
-def _is_output(value: Any) -> bool:
+def _is_output(value: object) -> bool:
     return not isinstance(value, bool | str | dict | TensorBase)
 
 
-def _is_format(value: Any) -> bool:
+def _is_format(value: object) -> bool:
     return value is None or isinstance(value, memory_format)
 
 
-def _is_layout(value: Any) -> bool:
+def _is_layout(value: object) -> bool:
     return value is None or isinstance(value, layout)
 
 
-def _is_dtype(value: Any) -> bool:
+def _is_dtype(value: object) -> bool:
     return value is None or isinstance(value, dtype | type)
 
 
-def _is_str(value: Any) -> bool:
+def _is_str(value: object) -> bool:
     return isinstance(value, str)
 
 
@@ -117,7 +117,7 @@ _type = type  # also where a parameter has that name
 class _Kind:
     """What an annotation lets pass: types known to be right, and a question for the others."""
 
-    def __init__(self, words: str, fits: Callable[[Any], bool], *known: type) -> None:
+    def __init__(self, words: str, fits: Callable[[object], bool], *known: type) -> None:
         self.words, self.fits, self.known = words, fits, set(known)
         self.label = f"_known_{len(_labels)}"  # a name of this module, for the frames
         _labels.append(self.label)
@@ -131,7 +131,7 @@ class _Kind:
     def or_name(self) -> _Kind:
         return _Kind(self.words, lambda value: isinstance(value, str) or self.fits(value), *self.known, str)
 
-    def takes(self, value: Any) -> bool:
+    def takes(self, value: object) -> bool:
         if not self.fits(value) and (isinstance(value, TensorBase) or not hasattr(type(value), "__torch_function__")):
             return False
         if type(value) in plain and self.words == "Tensor":
@@ -211,21 +211,21 @@ _ESCAPING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, 
 _checked: dict[FunctionType, Callable[..., Any]] = {}
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, TensorBase):
         return "Tensor"
     kind = type(value)
     return {"numpy": f"numpy.{kind.__name__}", "adjoint.core.dtypes": "torch.dtype"}.get(kind.__module__, kind.__name__)
 
 
-def _said(kind: _Kind, value: Any) -> str:
+def _said(kind: _Kind, value: object) -> str:
     advice = ""
     if kind.words == "Tensor" and isinstance(value, list | tuple | int | float | np.ndarray):
         advice = "; convert it with adjoint.tensor(...)"
     return f"must be {kind.words}, not {_shown(value)}{advice}"
 
 
-def _combination(name: str, args: Any, kwargs: Any) -> TypeError:
+def _combination(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
     given = [*map(_shown, args), *(f"{key}={_shown(value)}" for key, value in kwargs.items())]
     return TypeError(f"{name}() received an invalid combination of arguments - got ({', '.join(given)})")
 
@@ -255,18 +255,18 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
     raise error
 
 
-def _is_huge(value: Any) -> bool:
+def _is_huge(value: object) -> bool:
     return type(value) is int and not -(2**63) <= value < 2**63
 
 
-def _of_shapes(name: str, args: Any, kwargs: Any) -> Exception:
+def _of_shapes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
     shapes = [tuple(v.array.shape) for v in _parts(args, kwargs) if isinstance(v, TensorBase)]
     pairs = (broadcast_error(a, b) for i, a in enumerate(shapes) for b in shapes[i + 1 :])
     found = next((error for error in pairs if error is not None), None)
     return found or RuntimeError(f"{name}(): the shapes of the arguments do not fit each other: {shapes}")
 
 
-def _parts(args: Any, kwargs: Any) -> list[Any]:
+def _parts(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     found: list[Any] = []
     for value in (*args, *kwargs.values()):
         found.append(value)
@@ -438,7 +438,8 @@ def _any_frame(_function: Any, _signature: _Signature) -> FunctionType:
     """Return the frame of a function that takes any number of arguments."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or (args and _signature.places and type(args[0]) not in plain):
+        places = len(_signature.places)
+        if kwargs or (len(args) > 1 < places) or (args and places and type(args[0]) not in plain):
             _refuse(_signature.name, _signature.places, _signature.kinds, args, kwargs)
         try:
             return _function(*args, **kwargs)
@@ -449,7 +450,7 @@ def _any_frame(_function: Any, _signature: _Signature) -> FunctionType:
     return call  # type: ignore[return-value]
 
 
-def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
+def _kind_of(name: str, annotation: str, default: object) -> _Kind | None:
     """Return what may be given for a parameter; None for anything."""
     if name in _UNCHECKED:
         return None
@@ -457,7 +458,9 @@ def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
     return kind.or_none if kind is not None and default is None else kind
 
 
-def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: Any, kwargs: Any) -> None:
+def _refuse(
+    name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Raise TypeError for the first argument that is not what its annotation says."""
     for key, value in (*zip(places, args, strict=False), *kwargs.items()):
         if isinstance(value, complex) and key in _SCALARS and not any(map(_is_complex, _parts(args, kwargs))):
@@ -474,7 +477,7 @@ def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: A
 _SCALARS = {"alpha", "beta", "threshold", "min_val", "max_val", "negative_slope", "lambd"}
 
 
-def _is_complex(value: Any) -> bool:
+def _is_complex(value: object) -> bool:
     return isinstance(value, TensorBase) and value.array.dtype.kind == "c"
 
 
@@ -483,7 +486,7 @@ def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None
     chosen: list[tuple[str, Any]] = list(names.items()) if only is None else [(only, names[only])]
     for key, value in chosen:
         without = DIRECT if key not in LONG else ()
-        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *without):
+        if key not in HOT and not key.startswith("__") and _module_of(value) not in (None, *without):
             if value not in _checked:
                 _checked[value] = call = checked(value, prefix, _is_short(key, value))
                 call.__module__ = home  # where pickles find it
@@ -496,7 +499,12 @@ def enforce_methods(tensor: Any) -> None:
     """Let the methods of Tensor that take long check their arguments, as the public functions do."""
     for key, value in list(vars(tensor).items()):
         without = METHODS if key not in LONG else ()
-        if key not in HOT and key != "select" and not key.startswith("__") and _room_of(value) not in (None, *without):
+        if (
+            key not in HOT
+            and key != "select"
+            and not key.startswith("__")
+            and _module_of(value) not in (None, *without)
+        ):
             if value not in _checked:
                 _checked[value] = call = checked(value, short=_is_short(key, value))
                 call.__module__, call.__qualname__ = value.__module__, value.__qualname__
@@ -504,12 +512,12 @@ def enforce_methods(tensor: Any) -> None:
 
 
 def _is_short(name: str, function: Any) -> bool:
-    return name in STEP or (_room_of(function) in SHORT and name not in LONG)
+    return name in STEP or (_module_of(function) in SHORT and name not in LONG)
 
 
-def _room_of(value: Any) -> str | None:
-    """Return the room of ops that a function with a Python body is of; None for what checks itself."""
+def _module_of(value: object) -> str | None:
+    """Return the module of ops that a function with a Python body is defined in; None for what checks itself."""
     if type(value) is not FunctionType or hasattr(value, "op") or hasattr(value, "checks"):  # a recorder; done
         return None
-    package, _, room = (value.__module__ or "").rpartition(".")
-    return room if package == "adjoint.ops" else None
+    package, _, module = (value.__module__ or "").rpartition(".")
+    return module if package == "adjoint.ops" else None

@@ -54,13 +54,13 @@ def split_product(node: Any) -> None:
     """Show the views and copies that torch makes of operands and result."""
     if node in whole or type(node.saved) is not tuple:
         return
-    kept = dict(saved_arrays(node, node.saved))
-    if not kept or not all(type(a) is np.ndarray for a in kept.values()):
+    saved = dict(saved_arrays(node, node.saved))
+    if not saved or not all(type(a) is np.ndarray for a in saved.values()):
         return
-    x, y = (kept.get(i, getattr(e, "array", None)) for i, e in enumerate(node.edges))
+    x, y = (saved.get(i, getattr(e, "array", None)) for i, e in enumerate(node.edges))
     x, y = (_likely(y, False) if x is None else x), (_likely(x, True) if y is None else y)
     ahead, op, left, right = _steps(x, y)
-    shapes = [kept[i].shape if i in kept else None for i in (0, 1)]  # a leaf may have got another shape since
+    shapes = [saved[i].shape if i in saved else None for i in (0, 1)]  # a leaf may have got another shape since
     operands = list(zip(node.edges, (left, right), shapes, strict=True))
     if op in (_SWAPPED_MM, _SWAPPED_MV):
         operands.reverse()
@@ -70,7 +70,7 @@ def split_product(node: Any) -> None:
 
 
 def _likely(other: Any, last: bool) -> Any:
-    """Return an operand like the one that is not known: nobody keeps it, since the other one needs no gradient."""
+    """Return an operand like the one that is not known: it is not saved, since the other one needs no gradient."""
     if other.ndim > 2:
         return np.empty((*other.shape[:-2], 1, 1))
     return np.empty((1, 1) if last and other.ndim == 1 else (2, 1, 1))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint
+from adjoint.nn import functional
 from tests.oracle import needs_torch, same
 
 nan = float("nan")
@@ -207,7 +208,7 @@ def test_an_element_that_a_weight_never_meets_is_not_in_its_gradient(groups: int
     x = np.ones((2, 2, 5, 4), np.float32)
     x[1, 0, 0, 3] = np.nan  # the last column: the first of two taps ends before it
     w = adjoint.ones(2, 2 // groups, 1, 2, requires_grad=True)
-    out = adjoint.nn.functional.conv2d(adjoint.tensor(x), w, groups=groups)
+    out = functional.conv2d(adjoint.tensor(x), w, groups=groups)
     (g,) = adjoint.autograd.grad(out.sum(), w)
     assert g[0, 0, 0, 0].item() == 30 and math.isnan(g[0, 0, 0, 1].item())
 
@@ -233,3 +234,52 @@ def test_nothing_to_compute_takes_any_dtype() -> None:
     assert adjoint.matmul(adjoint.ones(0, 4, dtype=adjoint.bool), bools).dtype is adjoint.bool
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         adjoint.mv(adjoint.ones(2, 4, dtype=adjoint.bool), bools)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 1), (2, 3, 1), (3, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_zero_times_infinity_in_products_of_small_matrices(shape: tuple[int, ...], dtype: str) -> None:
+    kind = getattr(adjoint, dtype)
+    x, w = adjoint.full(shape, math.inf, dtype=kind), adjoint.zeros(1, shape[-1], dtype=kind)
+    for out in (functional.linear(x, w), functional.linear(x, w, adjoint.ones(1, dtype=kind)), x @ w.T):
+        assert bool(out.isnan().all())
+
+
+def test_a_nan_is_the_largest_of_its_bag_and_of_no_other() -> None:
+    table = adjoint.tensor([[1.0], [math.inf], [math.nan], [2.0]])
+    out = functional.embedding_bag(adjoint.tensor([[2, 1, 3], [3, 0, 0], [0, 2, 3]]), table, mode="max")
+    np.testing.assert_equal(out.numpy(), [[math.nan], [2.0], [math.nan]])
+
+
+def test_what_beta_leaves_out_has_a_gradient_of_zeros() -> None:
+    x = adjoint.full((2, 2), math.nan, requires_grad=True)
+    out = adjoint.addmm(x, adjoint.ones(2, 2), adjoint.ones(2, 2), beta=0)
+    assert out.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert adjoint.autograd.grad(out.sum(), x)[0].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("value", [300, 2**40, math.inf, math.nan])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_a_number_that_does_not_fit_is_not_written(value: float) -> None:
+    x, i = adjoint.tensor([1, 2], dtype=adjoint.int8), adjoint.tensor([0])
+    for write in (
+        lambda: x.fill_(value), lambda: x.masked_fill(x > 0, value), lambda: x.index_fill(0, i, value),
+        lambda: x.scatter(0, i, value), lambda: functional.pad(x, (1, 1), value=value),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="without overflow"):
+            write()
+    assert x.tolist() == [1, 2]
+
+
+def test_booleans_as_exponents_of_integers() -> None:
+    bools = adjoint.tensor([True, False])
+    assert adjoint.ldexp(adjoint.tensor([3, 3]), bools).tolist() == [6.0, 3.0]
+    with pytest.raises(NotImplementedError, match="ldexp_cpu_exp"):
+        adjoint.ldexp(adjoint.ones(2), bools)
+
+
+def test_the_tangent_of_a_choice_has_its_shape() -> None:
+    x, y = adjoint.ones(5), adjoint.tensor(2.0)
+    out, tangent = adjoint.func.jvp(lambda y: adjoint.where(adjoint.tensor(False), x, y), (y,), (y,))
+    assert out.tolist() == tangent.tolist() == [2.0] * 5
