@@ -570,7 +570,7 @@ def _fixed(op: Op) -> Callable[..., Any]:
     arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
     keeps, joined, varies = any(op.keeps), op.sequence is not None, op.holomorphic
 
-    def call(*args: Any, out: Any = None) -> Any:
+    def call(*args: Any, out: Any = None, reveals: bool = False) -> Any:
         if modes.unusual or out is not None:
             return _into(out, general(op, args[:arity], args[arity:]))
         taken = _taken(args, rules)
@@ -587,7 +587,8 @@ def _fixed(op: Op) -> Callable[..., Any]:
         except Exception as error:
             return rescued(op, error, args[:arity], params)
         if hides:
-            params = (*c[1:], *params)
+            hidden = c[1:]
+            params = (*hidden, *params)
             c = c[0]
         if type(c) is not ndarray:
             c = settle(c)
@@ -596,7 +597,7 @@ def _fixed(op: Op) -> Callable[..., Any]:
         out._grad = out.lineage = out.memory = out.node = None
         d = c.dtype
         if not live or (off and not local.grad) or not (d is f32 or d is f64 or differentiable(d)):
-            return out
+            return (out, hidden) if reveals else out
         out.node = n = Node()
         n.op = op if type(c) is ndarray and (d is f32 or d is f64 or not varies) else op.variant(c)
         n.edges = tuple(edges)
@@ -625,9 +626,15 @@ def _fixed(op: Op) -> Callable[..., Any]:
             n.lasti = f.f_lasti
         else:
             n.code, n.lasti = outside(f)
-        return out
+        return (out, hidden) if reveals else out
 
     return call
+
+
+def revealed(primitive: Primitive, *args: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Call a primitive with hidden results, and return its result and these; nothing where a mode or transform is on."""
+    found: Any = primitive(*args, reveals=True)
+    return found if type(found) is tuple else (found, ())
 
 
 def _promoted(op: Op) -> Any:

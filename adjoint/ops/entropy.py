@@ -27,7 +27,7 @@ from .piecewise import where_p
 from .precision import autocasting
 from .reduce import _sum, both_on_gpu, sum_p, title_of
 from .shape import cast_p, expand_p, reshape_p
-from .softmax import _log_softmax, log_softmax_p, softmax_p
+from .softmax import log_softmax_p, softmax_p
 
 ndarray = np.ndarray
 _FULL = (np.dtype("float32"), np.dtype("float64"))
@@ -183,7 +183,7 @@ def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any)
         loss = gpu.arrays.new((), _FULL[0]) if logs is not None and logs.wide else None
         found = gpu.rows.cross_entropy(x, target.astype(np.int64, copy=False), ignored, reduction, loss=loss)
         if found is None:
-            return _nll(_log_softmax(x, 1), target, ignored, reduction)
+            return _nll(log_softmax_p(x, 1), target, ignored, reduction)
         if logs is not None:
             logs.values, logs.skip = found[1:]
         return found[0]

@@ -5,4 +5,5 @@ from __future__ import annotations
 from . import attention as attention
 from . import products as products
 from . import reductions as reductions
+from . import rowwise as rowwise
 from .table import override as override

@@ -7,19 +7,64 @@ Only imported where Numba is installed and an array is large.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import numba
 import numpy as np
 
 from .mathematics import EXACT as _EXACT
 from .mathematics import FLAGS as _FREE
-from .mathematics import _as_bits, _as_float
+from .mathematics import _as_bits, _as_bits64, _as_float, _as_float64
 from .mathematics import exp_below as _exp_below
 from .sources import njit
+
+inlined = functools.partial(numba.njit, error_model="numpy", forceinline=True)
 
 
 def _compiled(flags: set[str]) -> Any:
     return njit(nogil=True, fastmath=flags, error_model="numpy")
+
+
+# --- Rows: what loops that are printed from statements call (rowwise.py) ----------------------------
+
+lowest32, lowest64 = np.int32(-(2**31)), np.int64(-(2**63))
+
+
+@inlined(fastmath=_FREE)
+def accumulate(total: Any, x: Any) -> Any:
+    """Return a sum; it may be taken in any order, which nothing else around it may."""
+    return total + x
+
+
+# LLVM makes vectors of the maximum of integers, so floats are compared as these: with the bits of negative ones turned
+# over, they come in the same order. Beside NaNs the maximum may be that of the others.
+
+
+@inlined(fastmath=_EXACT)
+def above32(x: Any) -> Any:
+    """Return an integer that is larger where a float32 is."""
+    bits = _as_bits(x)
+    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+
+
+@inlined(fastmath=_EXACT)
+def number32(bits: Any) -> Any:
+    """Return the float32 that has become an integer."""
+    return _as_float(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
+@inlined(fastmath=_EXACT)
+def above64(x: Any) -> Any:
+    """Return an integer that is larger where a float64 is."""
+    bits = _as_bits64(x)
+    return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+@inlined(fastmath=_EXACT)
+def number64(bits: Any) -> Any:
+    """Return the float64 that has become an integer."""
+    return _as_float64(bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)))
 
 
 _HALF, _ONE = np.float32(0.5), np.float32(1)
