@@ -162,7 +162,7 @@ def _counted(s: Scribe, target: Value, ignored: int, dtype: Any) -> tuple[Value,
     return counts, s.reduce("sum", s.write("cast", (counts,), counts.shape, dtype, dtype), (0, 1))
 
 
-def _cross_entropy(s: Scribe, x: Value, target: Value, ignored: int, reduction: int, logs: Any) -> Value | None:
+def _cross_entropy(s: Scribe, x: Value, target: Value, ignored: int, reduction: int, wide: bool) -> Value | None:
     rows, classes = x.shape
     if not rows or target.shape != (rows,) or reduction == 0:
         return None

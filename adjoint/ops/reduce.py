@@ -13,7 +13,6 @@ from ..core.dtypes import as_dtype, dtype, of
 from ..core.nodes import fold, joined
 from ..core.recorders import Primitive, parametric
 from ..devices.cpu import provider, reductions
-from ..devices.cpu.softmax import LARGE
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into

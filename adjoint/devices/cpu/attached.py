@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import attention as attention
+from . import entropy as entropy
 from . import products as products
 from . import reductions as reductions
 from . import rowwise as rowwise

@@ -29,6 +29,7 @@ from .table import override
 ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
 Results = list[Any]
+kernels: dict[Any, Callable[..., Any]] = {}  # by a statement's title; of its gradient, by that and "g"
 
 
 class Forms:
@@ -227,6 +228,7 @@ def kernel_of(statement: Statement, definition: Callable[..., Any]) -> Callable[
         return shaped(run(*operands, table[count], weights), args, x, wanted)
 
     kernel.forms = forms  # type: ignore[attr-defined]
+    kernels[statement.title if statement_is_value else (statement.title, "g")] = kernel
     return kernel
 
 

@@ -16,3 +16,4 @@ ROWS_PIECE_DEAR = 1 << 15  # and of rows with exponentials
 ROWS_SUMMED = 1 << 19  # elements whose sums across rows are one piece: longer sums round more
 ROWS_BLOCK = 1 << 19  # elements of a block of rows for NumPy: threads with smaller ones meet at the interpreter's lock
 ROWS_THREAD = 1 << 17  # elements below which NumPy's passes over rows are not worth a thread
+ROWS_SMALL = 1 << 12  # elements of rows below which to choose among forms takes longer than passes

@@ -7,6 +7,7 @@ import contextlib
 from . import epilogues as epilogues
 from . import products as products
 from . import reductions as reductions
+from . import rows as rows
 from . import rowwise as rowwise
 from .table import override as override
 

@@ -18,7 +18,19 @@ import numpy as np
 
 from ...scalar import cuda
 from ...scalar.rows import (
-    ACROSS, COUNT, ELEMENT, MAX, NUMBER, ROW, SUM, WEIGHT, Layout, Program, Stage, Statement, layout_of,
+    ACROSS,
+    COUNT,
+    ELEMENT,
+    MAX,
+    NUMBER,
+    ROW,
+    SUM,
+    WEIGHT,
+    Layout,
+    Program,
+    Stage,
+    Statement,
+    layout_of,
 )  # fmt: skip
 from ...scalar.symbol import Symbol, apply
 from .launching import Kernels, aligned, dense, empty, is_float
@@ -365,7 +377,7 @@ def _wide(dtype: Any) -> Any:
 def kernel_of(statement: Statement, definition: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel or rule with a statement's arguments that runs its forms on arrays of a GPU."""
     forms, places = Forms(statement), statement.places
-    base = places.get("x", 0 if "g" not in places else places["out"])
+    base = places.get("x", places.get("out", 0))
     needed = [places[n] for n in statement.hidden if n in places]
     arrays = [n for n in statement.operands if statement.kinds[n] != NUMBER]
 
@@ -448,7 +460,7 @@ class Call:
 
     def _launch(self, layout: Layout | None, which: list[int]) -> None:
         x = self.x
-        numbers = lambda text: [float(self.given[n]) for n in text.numbers]  # noqa: E731
+        numbers = lambda text: [float(self.given[n]) for n in text.numbers]
         if layout is None:
             kernels, text, operands, outs = self._prepared("columns", which)
             (axis,) = self.axes
