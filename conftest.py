@@ -15,11 +15,7 @@ hypothesis.settings.register_profile("adjoint", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("adjoint")
 
 # Doctest collection imports every module; these need a package that may not be installed.
-collect_ignore = [
-    f"adjoint/devices/cpu/{name}"
-    for name, package in {"gpu": "cupy", "numba.py": "numba", "triton.py": "triton"}.items()
-    if find_spec(package) is None
-]
+collect_ignore = ["adjoint/devices/cuda"] if find_spec("cupy") is None else []
 # What only the start of a process is to run.
 collect_ignore.append("adjoint/compat/stand_in/startup")
 # "1": a simulated GPU for all tests that need one; "few": for a few of the cases of each.

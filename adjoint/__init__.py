@@ -107,7 +107,7 @@ _signatures.enforce_methods(Tensor)
 # the program's NumPy code warns as ever.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
-# Rooms and names that are loaded when a program first says them, so that the import stays quick.
+# Packages and names that are loaded on first use, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset({
     "_C", "accelerator", "amp", "compat", "compiler", "cpu", "distributed", "distributions", "explanation", "export",
     "func", "functional", "futures", "fx", "hub", "jit", "library", "masked", "multiprocessing", "nested", "nn",

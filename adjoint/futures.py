@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A value that arrives later: somebody sets it, or whoever waits for it first fetches it.
+    """A value that arrives later: it is set, or the first caller that waits for it fetches it.
 
     Callbacks are called once, by the thread that brings the value or by one that waits for theirs.
 
@@ -100,7 +100,7 @@ class Future(Generic[T]):
         self._arrive(None, result)
 
     def _followed(self, callback: Callable[[Future[T]], Any]) -> Callable[[], Any] | None:
-        if self._fetch is None:  # whoever sets this one settles what follows
+        if self._fetch is None:  # the caller that sets this one settles what follows
             return None
 
         def fetch() -> Any:

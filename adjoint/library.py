@@ -427,7 +427,7 @@ def register_vmap(op: Any, func: Kernel | None = None, /, *, lib: Any = None) ->
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Note what a class does with an operator; classes are asked by ``__torch_function__`` here."""
+    """Note what a class does with an operator; classes are dispatched to by ``__torch_function__`` here."""
     return (lambda fn: fn) if func is None else func
 
 

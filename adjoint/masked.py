@@ -45,6 +45,7 @@ def _axes(input: Tensor, dim: Dims) -> tuple[int, ...]:
 
 
 def _summed_dtype(input: Tensor, dtype: Any) -> Any:
+    require_tensor(input, "input", "masked")
     whole = not (input.is_floating_point() or input.is_complex())
     return dtype or (dtypes.int64 if whole else input.dtype)
 

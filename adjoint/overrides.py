@@ -191,7 +191,7 @@ def enable_reentrant_dispatch() -> Any:
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Return functions that no class is asked about."""
+    """Return functions that are never dispatched to a class."""
     return {vars(sys.modules["adjoint"])[name] for name in NOT_ASKED}
 
 
@@ -228,7 +228,7 @@ def _override_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function past the class that is being asked about it; what it calls inside asks again."""
+    """Call a function past the class whose handler runs; what it calls inside is dispatched again."""
     inner = getattr(func, "_function", func)
     first = next((base for base in Tensor.__mro__ if getattr(func, "__name__", "") in vars(base)), None)
     if first is not None and inner is func:

@@ -20,7 +20,7 @@ from .core.overrides import ask, disabled_torch_function, dispatching, overloade
 from .core.tensor import TensorBase
 from .devices.cpu import forks
 
-# What an operator goes by when ``__torch_function__`` hears of it, where that is not its own name.
+# What an operator goes by when ``__torch_function__`` is given it, where that is not its own name.
 _OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
     "__rtruediv__": "__rdiv__", "__mod__": "remainder", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg",
@@ -162,7 +162,7 @@ def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, 
 
 
 class Asking:
-    """A public function that asks the classes of its arguments first; equal to the function it stands for."""
+    """A public function that dispatches to the classes of its arguments first; equal to the function it stands for."""
 
     def __init__(self, function: Callable[..., Any], module: str) -> None:
         functools.update_wrapper(self, function)
@@ -202,7 +202,7 @@ class Asking:
 
 
 class AskingByModes(Asking):
-    """A public function that modes see, and that no class is asked about."""
+    """A public function that modes see, and that is never dispatched to a class."""
 
     def _found(self, args: Any, kwargs: Any) -> list[Any]:
         return []

@@ -377,7 +377,7 @@ class Tensor(TensorBase):
         with protocols.dispatched().HandlersOff():
             return func(*args, **(kwargs or {}))
 
-    # --- The table of methods: one row per op, in the order of the rooms -----------------------------
+    # --- The table of methods: one row per op, in the order of the modules ---------------------------
     if TYPE_CHECKING:  # rows below that are primitives, which take and give anything: how users call them
         __add__ = __radd__ = __sub__ = __truediv__ = __floordiv__ = __mod__ = __lt__ = __le__ = operator
         __gt__ = __ge__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = operator

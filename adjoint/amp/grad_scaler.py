@@ -334,7 +334,7 @@ def _step_unless(found: Any, optimizer: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _broken(state: dict[str, Any]) -> list[str]:
-    """Return which gradients are not finite; those on a GPU are asked for here, all at once."""
+    """Return which gradients are not finite; those on a GPU are read here, all at once."""
     state["broken"] += [name for name, finite in state.pop("finite", ()) if not bool(finite)]
     for flags, names in state["flags"]:
         state["broken"] += [name for name, flag in zip(names, flags.get()) if flag]

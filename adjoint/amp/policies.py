@@ -47,7 +47,7 @@ POLICIES: dict[str, dict[str, int]] = {
 _SINGLE_LOSSES = (
     "l1_loss", "kl_div", "poisson_nll_loss", "soft_margin_loss", "huber_loss", "hinge_embedding_loss",
     "margin_ranking_loss", "cosine_embedding_loss", "triplet_margin_loss", "multi_margin_loss",
-    "_of_probabilities",  # what cross_entropy asks for where targets are shares of classes
+    "_of_probabilities",  # what cross_entropy calls where targets are probabilities of classes
     "multilabel_margin_loss", "binary_cross_entropy_with_logits", "cdist",
 )  # fmt: skip
 _DECOMPOSITIONS = (

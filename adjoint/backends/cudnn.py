@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from types import ModuleType
 
-from ..devices.cpu.convolution import settings
+from ..devices.cuda.settings import cudnn as settings
 
 __all__ = [  # noqa: F822 - some are properties of the module
     "allow_tf32", "benchmark", "deterministic", "enabled", "flags", "is_available", "version",

@@ -22,7 +22,7 @@ _disabled_torch_function_impl = disabled_torch_function
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Do nothing: nobody counts calls here."""
+    """Do nothing: calls are not counted here."""
 
 
 def _get_tracing_state() -> None:
@@ -124,7 +124,7 @@ _autograd = SimpleNamespace(
 
 
 class _TorchFunctionState(enum.Enum):
-    """Who hears of functions: everybody, modes alone, nobody."""
+    """Which handlers see functions: all, modes alone, none."""
 
     ENABLED = 0
     SUBCLASSES_DISABLED = 1
@@ -132,20 +132,20 @@ class _TorchFunctionState(enum.Enum):
 
 
 def _get_torch_function_state() -> _TorchFunctionState:
-    """Return who hears of functions in this thread."""
+    """Return which handlers see functions in this thread."""
     off = modes.local.subclasses_off
     return _TorchFunctionState.SUBCLASSES_DISABLED if off else _TorchFunctionState.ENABLED
 
 
 def _set_torch_function_state(state: _TorchFunctionState) -> None:
-    """Say who hears of functions in this thread."""
+    """Set which handlers see functions in this thread."""
     modes.local.subclasses_off = state is not _TorchFunctionState.ENABLED
     if state is _TorchFunctionState.ALL_DISABLED:
         modes.local.function_modes = ()
 
 
 def _is_torch_function_enabled() -> bool:
-    """Return whether subclasses are asked before ops run."""
+    """Return whether subclasses are queried before ops run."""
     return not modes.local.subclasses_off
 
 

@@ -28,7 +28,7 @@ def _assert_async(condition: Any, message: str = "Expected Tensor with single no
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: Message = None) -> None:
-    """Raise an error unless a condition holds; the message is asked for only then."""
+    """Raise an error unless a condition holds; the message is computed only then."""
     if not cond:
         said = message() if callable(message) else message
         raise error_type(str(said) if said is not None else "Expected cond to be True, but got False.")

@@ -119,7 +119,7 @@ class Tracer(Observer):
         self.before = {id(t): (t, t._grad) for t in _alive_tensors()}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
-            key = layout_of(t.array) if hasattr(type(t.array), "strides") else None
+            key = None if isinstance(t.array, Payload) or not hasattr(type(t.array), "strides") else layout_of(t.array)
             if key is not None and (key not in self.outside or t.node is not None):
                 self.outside[key] = t
         self.lasting = [t.array for t in self.outside.values()]  # no other array gets their addresses

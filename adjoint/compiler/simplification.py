@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.cpu.taps import put_back
 from .expressions import REDUCTIONS, is_elementwise
 from .graph import GUARD, WRITE, Effect, Graph, Line, Step, Value
 
@@ -28,7 +27,6 @@ def simplify(graph: Graph) -> None:
             continue
         if is_elementwise(line):
             line.operands = tuple(_unexpanded(o, makers) for o in line.operands)
-        _pool_back(line, makers)
         same = _is_operand(line, makers)
         if same is None:
             key = _key(line)
@@ -53,22 +51,6 @@ def _unexpanded(operand: Any, makers: dict[Value, Line]) -> Any:
         operand = maker.operands[0]
         maker = makers.get(operand)
     return operand
-
-
-def _pool_back(line: Line, makers: dict[Value, Line]) -> None:
-    """Let the gradient of max pooling find its places and fill them in one go, as in eager mode."""
-    if getattr(line.op, "name", "") != "ungather" or line.outputs[0].device != "cpu":
-        return
-    found = makers.get(line.operands[1])
-    while found is not None and found.op.name in _SHAPES:
-        found = makers.get(found.operands[0])
-    if found is None or found.op.name != "where_largest" or found.operands[0].dtype != line.operands[0].dtype:
-        return
-    x, plans, pooled, flat = found.operands[0], found.params[0], found.outputs[0].shape, line.outputs[0].shape
-    if len(x.shape) <= len(plans) or line.params[1] != 1:
-        return
-    line.op = Step("max_pool_back", lambda g, x: put_back(g.reshape(pooled), x, plans).reshape(flat))
-    line.operands, line.params = (line.operands[0], x), ()
 
 
 def _is_operand(line: Line, makers: dict[Value, Line]) -> Value | None:

@@ -333,7 +333,7 @@ def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     target = of(values[0].dtype)
     if op.floating and dtype.category < 2:
         dtype = default()
-    if dtype is not target and not can_cast(dtype, target):
+    if dtype is not target and not can_cast(dtype, target) and op.name not in ("eq", "ne"):  # whose result is a bool
         if op.name in ("ge", "gt", "le", "lt"):  # which no complex number is
             raise not_implemented(f"{op.name}_cpu", convert(values[0], dtype, False))
         raise _uncastable(op, dtype, target)

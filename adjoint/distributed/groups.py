@@ -126,7 +126,7 @@ class ProcessGroup:
         return stack
 
     def follow(self, test: Any, call: Call, seconds: float) -> bool:
-        """Have a call that only a stream waits for watched; return False where nobody can."""
+        """Watch a call that only a stream waits for; return False where that is unsupported."""
         return self._watch.follow(test, call, seconds, self)
 
     def begin(

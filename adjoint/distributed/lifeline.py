@@ -1,4 +1,4 @@
-"""What ties the processes of a job to their launcher: it hears which of them ended well, they hear that it is gone.
+"""What ties the processes of a job to their launcher: it knows which of them ended well, they know when it is gone.
 
 Each process that has begun holds a connection to its launcher, and says goodbye when its program has come to its end.
 An exit code of 0 without a goodbye is a failure (`os._exit(0)` in the middle of training); a connection that breaks
@@ -48,7 +48,7 @@ class Lifeline:
         return sorted(word.decode() for name, word in held if word and (pid is None or name == f"{pid}"))
 
     def close(self) -> None:
-        """Let go: whoever still runs ends."""
+        """Close the connection: processes that still run end."""
         self._server.close()
 
 

@@ -34,7 +34,7 @@ def meets_by_store(backend: str, init_method: Any, world_size: int, rank: int, s
 
 
 def _started_by_mpi() -> bool:
-    if multiprocessing.parent_process() is not None:  # the environment is that of whoever started this process
+    if multiprocessing.parent_process() is not None:  # the environment is the parent process's
         return False
     known = sys.modules.get("mpi4py.MPI")
     if known is not None and known.Is_initialized() and not known.Is_finalized():
@@ -82,7 +82,7 @@ def _joined(store: Any, rank: int, world_size: int, timeout: timedelta) -> Any:
             f"init_process_group: {error}"
         ) from None
     comm = SocketComm(mesh, list(range(world_size)), "")
-    # Nobody needs the store after this, and whoever keeps it may go.
+    # The store is not needed after this, and the process that holds it may exit.
     if not SocketEngine(comm.Dup()).barrier().wait(timeout.total_seconds()):
         raise DistBackendError(f"rank {rank} of {world_size}: some ranks did not reach all the others in {timeout}")
     return comm

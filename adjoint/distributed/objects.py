@@ -177,11 +177,11 @@ def gather_object(
         raise ValueError("Argument ``object_gather_list`` must be specified on the destination rank, and only there")
     mine = _encoded(obj, allow_pickle)
     lengths = _lengths(mine, pg)
-    rooms = [finish(np.empty(max(lengths), np.uint8)) for _ in lengths] if object_gather_list is not None else None
-    gather(_padded(mine, max(lengths)), rooms, group=pg, group_dst=root)
-    if object_gather_list is not None and rooms is not None:
+    buffers = [finish(np.empty(max(lengths), np.uint8)) for _ in lengths] if object_gather_list is not None else None
+    gather(_padded(mine, max(lengths)), buffers, group=pg, group_dst=root)
+    if object_gather_list is not None and buffers is not None:
         for rank, length in enumerate(lengths):
-            object_gather_list[rank] = _decoded(rooms[rank], length, allow_pickle)
+            object_gather_list[rank] = _decoded(buffers[rank], length, allow_pickle)
 
 
 def broadcast_object_list(

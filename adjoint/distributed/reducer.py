@@ -319,7 +319,7 @@ class Reducer:
             self._send(bucket)
         used = self._reduced([False] * len(self.params))
         for bucket in self.buckets:
-            # Whoever owns a share of the optimizer's state updates it.
+            # The rank that owns a part of the optimizer's state updates it.
             bucket.give_all([used[id(p)] for p in bucket.params], self.as_view)
         self._reset()
 

@@ -55,7 +55,7 @@ def _numbers(scheme: str, query: dict[str, str]) -> tuple[int, int]:
 
 
 def _store_at(host: str, port: int, rank: int, world_size: int, timeout: timedelta) -> Store:
-    """Return the store at an address; rank 0 keeps it, unless whoever started the processes does."""
+    """Return the store at an address; rank 0 holds it, unless the launcher does."""
     if not 0 <= port < 2**16:
         raise ValueError(f"port must have value from 0 to 65535 but was {port}.")
     keeps = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"

@@ -29,7 +29,7 @@ def main() -> None:
     """Run the program that the command line names."""
     arguments = sys.argv[1:]
     if arguments[0] == "--torch":
-        # The room of stand-ins is built on all others; only this command puts adjoint in torch's place.
+        # The package of stand-ins imports all others; only this command puts adjoint in torch's place.
         from ..compat.stand_in import include_children, install
 
         arguments = arguments[1:]

@@ -1,6 +1,6 @@
 """Stores: a few words that processes share by name, in one process, in a file, or at one process by TCP.
 
-A store is a table of bytes. Every change is one step that nobody sees half of; who waits for a word looks again and
+A store is a table of bytes. Every change is atomic; a process that waits for a key looks again and
 again until it is there or the time is over.
 """
 
@@ -35,7 +35,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _step(table: dict[str, bytes], action: str, key: str, values: Sequence[bytes]) -> bytes | None:
-    """Do one thing to a table and return what the caller is told; None where there is nothing."""
+    """Apply one operation to a table and return the reply; None where there is none."""
     if action == "set":
         table[key] = values[0]
     elif action == "append":
@@ -205,19 +205,19 @@ class FileStore(Store):
         return self._path
 
     def close(self) -> None:
-        """Remove the file, if nobody else has it open."""
+        """Remove the file, if no other process has it open."""
         if self.add("cleanup/", -1) == 0:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
 
     @contextlib.contextmanager
     def _file(self) -> Iterator[Any]:
-        """Open the file, which nobody else changes meanwhile."""
+        """Open the file, locked against changes by other processes."""
         import fcntl  # which only systems with files of this kind have
 
         with self._thread:
             while True:
-                # The secret of the processes that meet here may be in it: nobody else's to read.
+                # The secret of the processes that meet here may be in it: readable by the owner only.
                 with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "rb") as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     if self._is_current(file):
@@ -225,7 +225,7 @@ class FileStore(Store):
                         return
 
     def _is_current(self, file: Any) -> bool:
-        """Return whether a file is still the one of its name: whoever had the lock before may have put a new one."""
+        """Return whether a file is still the one of its name: the previous holder of the lock may have replaced it."""
         try:
             return os.path.samestat(os.fstat(file.fileno()), os.stat(self._path))
         except FileNotFoundError:
@@ -244,7 +244,7 @@ class FileStore(Store):
         """Put a new file in the place of the old one: a process that is killed here leaves the old one as it was."""
         beside = f"{self._path}.new"
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)  # of a writer that was killed; under the lock it is nobody's
+            os.unlink(beside)  # of a writer that was killed; under the lock no other writer uses it
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
             file.flush()
@@ -261,7 +261,7 @@ class FileStore(Store):
 class TCPStore(Store):
     """A store that one process keeps, and others reach by TCP.
 
-    Whoever keeps it listens at the address `host_name`, and there only. Where the job has a secret (`torchrun`, `spawn`
+    Its process listens at the address `host_name`, and there only. Where the job has a secret (`torchrun`, `spawn`
     or the environment variable ADJOINT_JOB_SECRET), both sides prove that they know it.
     """
 
@@ -301,7 +301,7 @@ class TCPStore(Store):
         return str(self._line.getsockname()[0])
 
     def close(self) -> None:
-        """Hang up; whoever keeps the table takes no more."""
+        """Hang up; the process that holds the table accepts no more connections."""
         for part in ("_line", "_server"):
             if getattr(self, part, None) is not None:
                 getattr(self, part).close()
@@ -321,7 +321,7 @@ def reach(host: str, port: int, secret: bytes | None, end: float) -> socket.sock
                     line.settimeout(None)
                     stack.pop_all()
                     return line
-            line.close()  # where nobody listens, the system may connect a free port with itself
+            line.close()  # where no process listens, the system may connect a free port with itself
             reason = "nobody listens"
         except PermissionError as error:
             raise DistStoreError(f"the store at ({host}, {port}) is not this job's: {error}") from None
@@ -379,9 +379,9 @@ def _listening(host: str, port: int, secret: bytes | None) -> socket.socket:
 
 
 class Server:
-    """Keeps the table of a `TCPStore`, with a thread for each process that asks.
+    """Keeps the table of a `TCPStore`, with a thread for each client.
 
-    The secret is asked for when somebody calls: `spawn` may have made it since.
+    The secret is read when a client connects: `spawn` may have made it since.
     """
 
     def __init__(self, host: str, port: int, secret: Callable[[], bytes | None]) -> None:
@@ -421,7 +421,7 @@ class Server:
                 line.close()
 
     def _serve(self, line: socket.socket) -> None:
-        """Do what a process asks until it hangs up; what is no message ends its connection, and no other."""
+        """Serve a client until it hangs up; what is no message ends its connection, and no other."""
         with line, contextlib.suppress(OSError, ValueError, struct.error, MemoryError):
             if self._is_known(line):
                 while True:
@@ -448,7 +448,7 @@ class Server:
                 return [None, str(error).encode()]
 
     def close(self) -> None:
-        """Take no more, and hang up: whoever still asks must hear that nobody answers."""
+        """Accept no more connections, and hang up: clients must notice that the store is closed."""
         self._closed = True  # before the connections are looked at: each is seen here, or by `_accept`
         for line in (self._socket, *self._lines.copy()):
             with contextlib.suppress(OSError):

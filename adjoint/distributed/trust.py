@@ -20,7 +20,7 @@ _OF_SPAWN = "spawn:"  # multiprocessing/spawn.py
 _MAGIC = b"adjoint1"
 _NONCE = 32
 _DIGEST = 32
-_CHUNK = 1 << 20  # bytes that are asked for at once: memory grows with what arrives, not with what was announced
+_CHUNK = 1 << 20  # bytes that are read at once: memory grows with what arrives, not with what was announced
 PATIENCE = 10.0  # seconds for a stranger to say who it is
 
 
@@ -64,7 +64,7 @@ def _digest(secret: bytes, who: bytes, *nonces: bytes) -> bytes:
 
 
 def challenge(line: socket.socket, secret: bytes | None) -> bool:
-    """Have whoever called prove that it knows the secret, and prove the same to it; return whether it did."""
+    """Have the caller prove that it knows the secret, and prove the same to it; return whether it did."""
     nonce = secrets.token_bytes(_NONCE)
     line.sendall(_MAGIC + (b"\1" if secret else b"\0") + nonce)
     answer = exactly(line, _NONCE + _DIGEST)
@@ -78,21 +78,21 @@ def challenge(line: socket.socket, secret: bytes | None) -> bool:
 
 
 def prove(line: socket.socket, secret: bytes | None) -> None:
-    """Prove to whoever listens that this process knows the secret, and have it prove the same.
+    """Prove to the listening process that this one knows the secret, and have it prove the same.
 
     Raises
     ------
     PermissionError
         Where one of the two does not know it.
     ConnectionError
-        Where nobody of ours listens, or the line is lost.
+        Where no process of this job listens, or the connection is lost.
     """
     head = exactly(line, len(_MAGIC) + 1 + _NONCE)
     if not head.startswith(_MAGIC):
         raise ConnectionError("who answers there is not a process of adjoint's")
-    asks, nonce = head[len(_MAGIC)] == 1, bytes(head[len(_MAGIC) + 1 :])
-    if asks != (secret is not None):
-        has, lacks = ("who listens", "this process") if asks else ("this process", "who listens")
+    challenges, nonce = head[len(_MAGIC)] == 1, bytes(head[len(_MAGIC) + 1 :])
+    if challenges != (secret is not None):
+        has, lacks = ("who listens", "this process") if challenges else ("this process", "who listens")
         raise PermissionError(f"{has} has a secret ({SECRET}) that {lacks} has not: set it alike for all processes")
     mine = secrets.token_bytes(_NONCE)
     line.sendall(mine + (bytes(_DIGEST) if secret is None else _digest(secret, b"caller", nonce, mine)))

@@ -1,4 +1,4 @@
-"""What is watched: that ranks call the same, and that nobody waits for ever.
+"""What is watched: that all ranks make the same calls, and that none waits forever.
 
 The first calls of every kind are compared among the ranks, each while it is under way; so is every 64th, together with
 a digest of all calls before it. In debug mode every call is, before it is made.
@@ -48,7 +48,7 @@ class DebugLevel(enum.Enum):
 
 
 class _Level:
-    """The level that is set; None until somebody asks."""
+    """The level that is set; None until it is first read."""
 
     chosen: DebugLevel | None = None
 
@@ -173,7 +173,7 @@ class Comparison:
             raise self.group.earlier(self.call)
 
 
-_FIRST_LOOK, _LAST_LOOK = 1.0, 60.0  # seconds of waiting after which the others are asked, doubling
+_FIRST_LOOK, _LAST_LOOK = 1.0, 60.0  # seconds of waiting after which the others are queried, doubling
 
 
 def waited(test: Any, seconds: float, call: Call, group: ProcessGroup) -> bool:
@@ -217,7 +217,7 @@ class _Followed(NamedTuple):
 
 
 class Watch:
-    """Answers other ranks' questions in a thread of its own, and asks for the main thread when it waits in vain."""
+    """Answers other ranks' queries in a thread of its own, and queries them when the main thread waits too long."""
 
     def __init__(self, letters: Any) -> None:
         self.letters = letters
@@ -232,7 +232,7 @@ class Watch:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; MPI must not end before. The others are told of the last calls: nobody can ask any more."""
+        """End the thread; MPI must not end before. The others are sent the last calls: none can query them any more."""
         self._stop.set()
         if self._thread is not None:
             told = {group: [_said(call) for call in list(calls)[-_LAST:]] for group, calls in self.recent.items()}
@@ -361,7 +361,7 @@ class Watch:
                 self._answer_all()
                 self._note_farewells()
                 self._end_late()
-            except Exception:  # the job is going down: nobody is left to tell
+            except Exception:  # the job is ending: no rank is left to notify
                 return
 
     def _answer_all(self) -> None:

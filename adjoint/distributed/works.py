@@ -75,7 +75,7 @@ def main_thread_at() -> str:
 
 _SPINS = 40  # looks without a pause: most collectives inside one machine end before
 _AWAKE = 5e-3  # seconds of looks that only let somebody else run in between
-_SHARE = 0.02  # of the time waited so far that a pause lasts: whoever comes must not find us asleep for long
+_SHARE = 0.02  # of the time waited so far that a pause lasts: a message must not wait long for this thread to wake
 _LONGEST_PAUSE = 1e-3
 
 _abandoned: list[Any] = []  # memory of calls that failed: MPI may still write to it

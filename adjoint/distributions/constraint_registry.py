@@ -109,7 +109,7 @@ def _corr_cholesky(constraint: Any) -> Any:
     return transforms.CorrCholeskyTransform()
 
 
-# Of constraints made of others, by the registry that is asked.
+# Of constraints made of others, by the registry that is queried.
 
 
 def _independent(registry: ConstraintRegistry, constraint: Any) -> Any:

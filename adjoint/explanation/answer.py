@@ -63,7 +63,7 @@ def explain(loss: Any, x: Any) -> Explanation:
         watched, and so is what happens inside ``with adjoint.explain.watch():``; then the answer names each line at
         which history was lost. Without a watch it is found from the graph alone.
     x
-        The tensor whose gradient is asked about.
+        The tensor whose gradient is explained.
 
     Examples
     --------

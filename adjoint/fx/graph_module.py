@@ -154,7 +154,7 @@ def _unpacked(state: dict[str, Any], graph: Graph, name: str) -> GraphModule:
 
 
 def _copy_attr(root: Any, into: Module, target: str) -> None:
-    """Put what a path of `root` names under the same path of a module; torchvision asks for this name."""
+    """Put what a path of `root` names under the same path of a module; torchvision uses this name."""
     if not isinstance(root, Module):
         if target not in root:
             raise RuntimeError(f"Node referenced target {target}, but that target was not provided in ``root``!")

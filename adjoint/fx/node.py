@@ -247,8 +247,8 @@ def qualified_name(function: Any) -> str:
         return str(name)
     if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
         return f"{function.__objclass__.__name__}.{name}"
-    for path, room in (("torch", torch()), ("torch.nn.functional", torch().nn.functional)):
-        if getattr(room, name, None) is function:
+    for path, module in (("torch", torch()), ("torch.nn.functional", torch().nn.functional)):
+        if getattr(module, name, None) is function:
             return f"{path}.{name}"
     if getattr(operator, name, None) is function:
         return f"operator.{name}"

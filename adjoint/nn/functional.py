@@ -1,4 +1,4 @@
-"""Functions of layers, under torch.nn.functional's names: each is at home in one of the op rooms."""
+"""Functions of layers, under torch.nn.functional's names: each is defined in one of the modules of ops."""
 
 # ruff: noqa: I001
 from __future__ import annotations

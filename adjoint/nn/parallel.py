@@ -56,7 +56,7 @@ def data_parallel(
 
 def __getattr__(name: str) -> Any:
     if name == "DistributedDataParallel":
-        # It stands on layers and on processes: the second room is loaded when a program first asks for it.
+        # It stands on layers and on processes: the second package is loaded when a program first uses it.
         from ..distributed.data_parallel import DistributedDataParallel
 
         return DistributedDataParallel

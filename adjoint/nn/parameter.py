@@ -67,7 +67,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) in plain and type(data) not in dispatching:
             out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
             if requires_grad:
-                # `data` is asked: a class of parameters may refuse to be.
+                # `data` is queried: a class of parameters may refuse to be.
                 out.requires_grad_() if data.is_inference() else create.require_grad(out)
             return out
         out = data.detach().requires_grad_(requires_grad)
@@ -123,7 +123,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 class _Unset:
-    """Stands where an array will be; whoever wants something of it is told what to do first."""
+    """Stands where an array will be; any use of it raises an error that says what to do first."""
 
     __slots__ = ("_kind",)
 

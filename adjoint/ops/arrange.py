@@ -118,6 +118,8 @@ def repeat_interleave(
     if input.array.ndim == 0:
         input = reshape(input, 1)
     length = input.array.shape[axis]
+    if not isinstance(repeats, TensorBase | list | tuple) and not is_int(repeats):
+        raise TypeError(f"repeat_interleave(): argument 'repeats' must be Tensor or int, not {type(repeats).__name__}")
     counts = concrete(repeats, "repeat_interleave()") if isinstance(repeats, TensorBase) else np.asarray(repeats)
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")

@@ -51,8 +51,9 @@ def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any) -> Any:
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
         scores = module_of(q).where(module_of(q).tri(*scores.shape[-2:], dtype=bool), scores, -math.inf)
-    weights = softmax_p(scores, scores.ndim - 1)
-    return weights @ v, None, weights
+    weights: Any = softmax_p(scores, scores.ndim - 1)
+    # Beside a Python scalar NumPy computes bfloat16 in float32.
+    return (weights @ v).astype(v.dtype, copy=False), None, weights.astype(v.dtype, copy=False)
 
 
 def _weights_of(q: Any, k: Any, scale: Any, causal: Any, mask: Any = None) -> Any:
@@ -359,6 +360,8 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     given = (query, key, value)
     low = query.array.dtype
     if low.itemsize == 2 and device_of(query.array).type == "cpu" and modes.local.autocast is None:

@@ -1,30 +1,33 @@
 """Convolutions of any rank, forward and transposed, and the windows that they look through.
 
-Three primitives, `conv_p`, `conv_transpose_p` and `weigh_p`, are the three derivatives of one trilinear form
-(see `kernels.convolution`), so that each one's gradients are the other two. They share their parameters: the
-stride, how far windows begin before the input, the dilation, the groups, and the size of what is computed.
+Three primitives, `conv_p`, `conv_transpose_p` and `conv_weight_p`, are the three derivatives of one trilinear form
+``sum(g[n, o, i] * w[o, c, k] * x[n, c, i * stride + k * dilation - before])``, so that each one's gradients are the
+other two. They share their parameters: the stride, how far windows begin before the input, the dilation, the groups,
+and the size of what is computed. Their definition is to multiply matrices with windows as columns.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Shape, Tensor
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.payload import broadcasting
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..devices.cpu import provider
-from ..devices.cpu.convolution import channel_sums, convolve, folded, spread, unfolded, weigh
 from .arguments import require_tensor
 from .compare import zeros_p
 from .contraction import check_dtypes
 from .index import select_p
+from .reduce import sum_p
 from .shape import expand_p, permute, permute_p, reshape_p, squeeze_p, unsqueeze_p
 
 __all__ = [
@@ -36,22 +39,90 @@ Ints = tuple[int, ...]
 # --- The primitives ---------------------------------------------------------------------------------
 
 
-def _with_bias(out: Any, b: Any) -> Any:
-    if b is not None:
-        out += b.reshape((-1,) + (1,) * (out.ndim - 2))
-    return out
+def _in_single(*arrays: Array) -> tuple[Array, ...]:
+    """Return the arrays in a dtype that matrices are multiplied in: half precision adds in single."""
+    if arrays[0].dtype.itemsize == 2 and arrays[0].dtype.kind not in "iu":
+        return tuple(a.astype(np.float32) for a in arrays)
+    return arrays
 
 
-def _conv(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
-    return convolve(x, w, b, stride, before, dilation, groups, size)
+def _extents(size: Shape, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, inner: Shape) -> Shape:
+    """Return how many positions the windows and the padded input reach over."""
+    return tuple(
+        max((m - 1) * s + (k - 1) * d + 1, b + n)
+        for m, k, s, b, d, n in zip(size, kernel, stride, before, dilation, inner, strict=True)
+    )
 
 
-def _conv_transpose(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
-    return _with_bias(spread(x, w, stride, before, dilation, groups, size), b)
+def _taps(kernel: Shape, stride: Shape, dilation: Shape, size: Shape) -> Iterator[tuple[Any, ...]]:
+    """Yield, for each element of the kernel, the index of the positions that it is at, of all windows."""
+    for k in itertools.product(*(range(n) for n in kernel)):
+        steps = zip(k, stride, dilation, size, strict=True)
+        yield (..., *(slice(i * d, i * d + (n - 1) * s + 1, s) for i, s, d, n in steps))
 
 
-def _weigh(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
-    return weigh(x, y, stride, before, dilation, groups, size)
+def _columns(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Array:
+    """Return the windows of x (N, C, ...) as columns (N, C * kernel, size)."""
+    xp, padded, inner = module_of(x), x, tuple(x.shape[2:])
+    extents = _extents(size, kernel, stride, before, dilation, inner)
+    if extents != inner:
+        padded = xp.zeros((*x.shape[:2], *extents), x.dtype)
+        padded[(..., *(slice(b, b + n) for b, n in zip(before, inner, strict=True)))] = x
+    columns: Array = xp.stack([padded[tap] for tap in _taps(kernel, stride, dilation, size)], 2)
+    return columns.reshape(len(x), x.shape[1] * math.prod(kernel), math.prod(size))
+
+
+def _image(
+    columns: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape, shape: Shape
+) -> Array:
+    """Return (N, C, *shape) with columns (N, C * kernel, size) added up in their places."""
+    channels = columns.shape[1] // math.prod(kernel)
+    columns = columns.reshape(len(columns), channels, math.prod(kernel), *size)
+    extents = _extents(size, kernel, stride, before, dilation, shape)
+    full: Array = module_of(columns).zeros((len(columns), channels, *extents), columns.dtype)
+    for k, tap in enumerate(_taps(kernel, stride, dilation, size)):
+        full[tap] += columns[:, :, k]
+    image: Array = full[(..., *(slice(b, b + n) for b, n in zip(before, shape, strict=True)))]
+    return image
+
+
+def _plus_bias(out: Array, b: Array | None) -> Array:
+    return out if b is None else out + b.reshape((-1,) + (1,) * (out.ndim - 2))
+
+
+def _conv(
+    x: Array, w: Array, b: Array | None, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape
+) -> Array:
+    wide, weight = _in_single(x, w)
+    columns = _columns(wide, w.shape[2:], stride, before, dilation, size).reshape(
+        len(x), groups, math.prod(w.shape[1:]), math.prod(size)
+    )
+    out = module_of(x).matmul(weight.reshape(groups, len(w) // groups, columns.shape[2]), columns)
+    return _plus_bias(out.reshape(len(x), len(w), *size).astype(x.dtype, copy=False), b)
+
+
+def _conv_transpose(
+    x: Array, w: Array, b: Array | None, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape
+) -> Array:
+    wide, weight = _in_single(x, w)
+    weight = weight.reshape(groups, len(w) // groups, math.prod(w.shape[1:])).swapaxes(1, 2)
+    counts = tuple(x.shape[2:])
+    columns = module_of(x).matmul(weight, wide.reshape(len(x), groups, len(w) // groups, math.prod(counts)))
+    columns = columns.reshape(len(x), groups * weight.shape[1], math.prod(counts))
+    out = _image(columns, w.shape[2:], stride, before, dilation, counts, size)
+    return _plus_bias(out.astype(x.dtype, copy=False), b)
+
+
+def _conv_weight(x: Array, y: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Array:
+    wide, g = _in_single(x, y)
+    outs, channels, counts = y.shape[1], x.shape[1] // groups, tuple(y.shape[2:])
+    columns = _columns(wide, size, stride, before, dilation, counts).reshape(
+        len(x), groups, channels * math.prod(size), math.prod(counts)
+    )
+    parts: Array = module_of(x).matmul(
+        g.reshape(len(x), groups, outs // groups, math.prod(counts)), columns.swapaxes(2, 3)
+    )
+    return parts.sum(axis=0).reshape(outs, channels, *size).astype(x.dtype, copy=False)
 
 
 def _conv_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
@@ -59,7 +130,7 @@ def _conv_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilation: An
 
 
 def _conv_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
-    return weigh_p(x, g, stride, before, dilation, groups, tuple(w_shape[2:]))
+    return conv_weight_p(x, g, stride, before, dilation, groups, tuple(w_shape[2:]))
 
 
 def _transpose_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
@@ -67,23 +138,18 @@ def _transpose_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilatio
 
 
 def _transpose_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
-    return weigh_p(g, x, stride, before, dilation, groups, tuple(w_shape[2:]))
+    return conv_weight_p(g, x, stride, before, dilation, groups, tuple(w_shape[2:]))
 
 
-def _bias(g: Any) -> Any:
-    if type(g) is np.ndarray:
-        return channel_sums(g)
-    axes = (0, *range(2, g.ndim))
-    gpu = provider.gpu(g)
-    found = None if gpu is None else gpu.reductions.reduced(g, axes, False)
-    return g.sum(axis=axes) if found is None else found
+def _bias(g: Array) -> Tensor:
+    return sum_p(g, (0, *range(2, g.ndim)), False)
 
 
-def _weigh_x(g: Any, y: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _weight_x(g: Any, y: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
     return conv_transpose_p(y, g, None, stride, before, dilation, groups, tuple(x_shape[2:]))
 
 
-def _weigh_y(g: Any, x: Any, y_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+def _weight_y(g: Any, x: Any, y_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
     return conv_p(x, g, None, stride, before, dilation, groups, tuple(y_shape[2:]))
 
 
@@ -162,9 +228,9 @@ def _transpose_batch(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation:
     return _batch(conv_transpose_p, x, w, b, groups, stride, before, dilation, size)
 
 
-def _weigh_batch(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
+def _weight_batch(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
     count = x.shape[0]
-    out = weigh_p(_in_channels(x), _in_channels(y), stride, before, dilation, groups * count, size)
+    out = conv_weight_p(_in_channels(x), _in_channels(y), stride, before, dilation, groups * count, size)
     return reshape_p(out, (count, out.shape[0] // count, *out.shape[1:]))
 
 
@@ -195,18 +261,18 @@ conv_transpose_p: Primitive = nary(
     saved=_SAVED,
 )
 # The kernel that an input and the gradient of the result call for.
-weigh_p: Primitive = nary(
-    _weigh,
+conv_weight_p: Primitive = nary(
+    _conv_weight,
     inputs=2,
-    x=_weigh_x,
-    y=_weigh_y,
+    x=_weight_x,
+    y=_weight_y,
     jvp="bilinear",
-    batch=_weigh_batch,
+    batch=_weight_batch,
     holomorphic=True,
     node_name="ConvolutionBackwardBackward0",
 )
 
-for _p in (conv_p, conv_transpose_p, weigh_p):
+for _p in (conv_p, conv_transpose_p, conv_weight_p):
     _p.op.sums = True
 
 # --- Arguments --------------------------------------------------------------------------------------
@@ -501,18 +567,15 @@ def convolution(
 # --- Windows as columns -----------------------------------------------------------------------------
 
 
-def _im2col(x: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
-    lead = x.shape[:-3]
-    columns = unfolded(x.reshape(-1, *x.shape[-3:]), kernel, stride, before, dilation, size)
-    if module_of(x) is np and np.may_share_memory(columns, x):
-        columns = columns.copy()
-    return columns.reshape(*lead, *columns.shape[1:])
+def _im2col(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Array:
+    columns = _columns(x.reshape(-1, *x.shape[-3:]), kernel, stride, before, dilation, size)
+    return columns.reshape(*x.shape[:-3], *columns.shape[1:])
 
 
-def _col2im(x: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any, shape: Any) -> Any:
-    lead = x.shape[:-2]
-    image = folded(x.reshape(-1, *x.shape[-2:]), kernel, stride, before, dilation, size, shape)
-    return module_of(x).ascontiguousarray(image).reshape(*lead, *image.shape[1:])
+def _col2im(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape, shape: Shape) -> Array:
+    image = _image(x.reshape(-1, *x.shape[-2:]), kernel, stride, before, dilation, size, shape)
+    dense: Array = module_of(x).ascontiguousarray(image)
+    return dense.reshape(*x.shape[:-2], *image.shape[1:])
 
 
 def _im2col_x(g: Any, x_shape: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any) -> Any:

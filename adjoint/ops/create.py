@@ -120,7 +120,7 @@ def _warn_of_copy() -> None:
 
 
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+    s: Tensor | complex, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a 0-d tensor of the default dtype from one number."""

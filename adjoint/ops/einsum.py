@@ -369,6 +369,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims_a, dims_b = list(range(-dims, 0)), list(range(dims))
     else:
+        if not isinstance(dims, tuple | list):
+            raise RuntimeError(f"tensordot expects dims to be int or two lists of ints, but got dims={dims}")
         first, second = dims
         dims_a = [first] if isinstance(first, int) else list(first)
         dims_b = [second] if isinstance(second, int) else list(second)

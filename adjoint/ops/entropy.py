@@ -306,7 +306,8 @@ def cross_entropy(
     code = reduction_of(reduction, size_average, reduce)
     a, t = input.array, target.array
     if a.ndim == 0:
-        raise ValueError("Expected 1 or more dimensions (got 0): cross_entropy needs a dimension of classes")
+        kind = RuntimeError if t.ndim == 0 and of(t.dtype).category < 2 else IndexError
+        raise kind("Dimension out of range: cross_entropy() needs a dimension of classes, and was given a 0-d tensor")
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     axis = 1 if a.ndim > 1 else 0

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import return_types
-from .._typing import Tensor
+from .._typing import Array, Axes, Kernel, Shape, Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import joined
 from ..core.observation import literal
+from ..core.payload import Payload
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..devices.cpu import few, provider, reductions
 from .arguments import dim_in, dims_in, dtype_of, either, require_bool, require_tensor
 from .create import into
 from .elementwise import lerp_by_p, lerp_p
 from .gather import gather_p, ungathered
 from .precision import autocasting
-from .reduce import f32, in_order, is_half, kept, kept_shape, on_gpu, shifted, sum_p, title_of
+from .reduce import f32, is_half, kept, kept_shape, shifted, sum_p, title_of
+from .scan import cummax_p
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
 
-ndarray = np.ndarray
 Dims = Any
-_MANY = 1 << 15  # elements from which compiled loops may pay
 
 __all__ = [
     "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian",
@@ -63,73 +63,54 @@ def _refuse_all_of_none(name: str, x: Any, kind: type[Exception] = RuntimeError)
 # --- Largest and smallest, shared out among equals ----------------------------------------------------------
 
 
-_count: Any = np.add.reduce
-_maximum: Any = np.maximum.reduce
-_minimum: Any = np.minimum.reduce
+def _amax(x: Array, axes: Axes, keepdims: bool) -> Array:
+    return x.max(axis=axes, keepdims=keepdims)
 
 
-def _amax(x: Any, axes: Any, keepdims: Any) -> Any:
-    if type(x) is ndarray:
-        return _maximum(x, axes, None, None, keepdims)
-    found = on_gpu(x, axes, keepdims, "amax")
-    return in_order(x).max(axis=axes, keepdims=keepdims) if found is None else found
+def _amin(x: Array, axes: Axes, keepdims: bool) -> Array:
+    return x.min(axis=axes, keepdims=keepdims)
 
 
-def _amin(x: Any, axes: Any, keepdims: Any) -> Any:
-    if type(x) is ndarray:
-        return _minimum(x, axes, None, None, keepdims)
-    found = on_gpu(x, axes, keepdims, "amin")
-    return in_order(x).min(axis=axes, keepdims=keepdims) if found is None else found
+def _equal(x: Array, out: Array) -> Array:
+    return x == out
 
 
-def _share(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
-    """Return the gradient of an extreme: split evenly among the elements that equal it."""
-    if type(x) is ndarray and not isinstance(g, TensorBase):
-        same = x == kept(out, x.ndim, axes, keepdims)
-        return same * (kept(g, x.ndim, axes, keepdims) / _count(same, axes, g.dtype, None, True))
-    chosen = cast_p(x == kept(out, x.ndim, axes, keepdims), dtype_of(g))
-    return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
-
-
-def _share_of_whole(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
-    """Return the gradient of the extreme of all elements: a NaN's is split among the NaNs, as in torch."""
-    if type(x) is ndarray and not isinstance(g, TensorBase) and (out == out).all():
-        return _share(g, x, out, axes, keepdims)
-    chosen = cast_p(_is_extreme(x, kept(out, x.ndim, axes, keepdims)), dtype_of(g))
-    return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
-
-
-def _is_extreme(x: Any, out: Any) -> Any:
+def _equal_or_both_nan(x: Array, out: Array) -> Array:
     return (x == out) | ((x != x) & (out != out))
 
 
-def _share_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (t,), (x,), (axes, keepdims) = tangents, inputs, params
-    chosen = cast_p(x == kept(out, x.ndim, axes, keepdims), dtype_of(t))
-    return sum_p(chosen * t, axes, keepdims) / chosen.sum(axis=axes, keepdims=keepdims)
+def _splitting(equal: Kernel) -> tuple[Kernel, Kernel]:
+    """Return the gradient and the tangent of an extreme: split evenly among the elements that are `equal` to it."""
+
+    def rule(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
+        chosen = cast_p(equal(x, kept(out, x.ndim, axes, keepdims)), dtype_of(g))
+        return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
+
+    def tangent(tangents: Sequence[Array], inputs: Sequence[Array], out: Array, params: tuple[Axes, bool]) -> Any:
+        (t,), (x,), (axes, keepdims) = tangents, inputs, params
+        chosen = cast_p(equal(x, kept(out, x.ndim, axes, keepdims)), dtype_of(t))
+        return sum_p(chosen * t, axes, keepdims) / chosen.sum(axis=axes, keepdims=keepdims)
+
+    return rule, tangent
 
 
-def _share_of_whole_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (t,), (x,), (axes, keepdims) = tangents, inputs, params
-    chosen = cast_p(_is_extreme(x, kept(out, x.ndim, axes, keepdims)), dtype_of(t))
-    return sum_p(chosen * t, axes, keepdims) / chosen.sum(axis=axes, keepdims=keepdims)
+def _extreme(kernel: Kernel, name: str, equal: Kernel, node_name: str | None = None) -> Primitive:
+    rule, tangent = _splitting(equal)
 
-
-def _extreme(kernel: Any, name: str, rule: Any, jvp: Any, node_name: str | None = None) -> Any:
-    def batch(x: Any, axes: Any, keepdims: Any) -> Any:
+    def batch(x: Array, axes: Axes, keepdims: bool) -> Any:
         return call(x, shifted(axes), keepdims)
 
     call = parametric(
-        kernel, x=rule, name=name, node_name=node_name, jvp=jvp, batch=batch,
+        kernel, x=rule, name=name, node_name=node_name, jvp=tangent, batch=batch,
         saved={"axes": "dim", "keepdims": "keepdim"},
     )  # fmt: skip
     return call
 
 
-amax_p = _extreme(_amax, "amax", _share, _share_tangent)
-amin_p = _extreme(_amin, "amin", _share, _share_tangent)
-max_all_p = _extreme(_amax, "max_all", _share_of_whole, _share_of_whole_tangent, "MaxBackward1")
-min_all_p = _extreme(_amin, "min_all", _share_of_whole, _share_of_whole_tangent, "MinBackward1")
+amax_p, amin_p = _extreme(_amax, "amax", _equal), _extreme(_amin, "amin", _equal)
+# As in torch, the gradient of the NaN that is the extreme of all elements is split among the NaNs.
+max_all_p = _extreme(_amax, "max_all", _equal_or_both_nan, "MaxBackward1")
+min_all_p = _extreme(_amin, "min_all", _equal_or_both_nan, "MinBackward1")
 
 
 def amax(
@@ -207,69 +188,31 @@ def aminmax(
 # --- Largest and smallest, with their places ------------------------------------------------------
 
 
-def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
-    if type(x) is ndarray and x.dtype.kind == "f":
-        if x.size > _MANY and axis < x.ndim - 1 and (found := reductions.extremes(x, axis, True)) is not None:
-            return _as_kept(found, x.shape, axis, keepdims)
-        if x.size <= few.MOST and x.flags.c_contiguous:
-            return _at_place(x, x.argmax(axis), axis, keepdims)
-        return _maximum(x, axis, None, None, keepdims), x.argmax(axis, None, keepdims=keepdims)
-    found = _extreme_on_gpu(x, axis, keepdims, True)
-    return (x.max(axis=axis, keepdims=keepdims), _argmax(x, axis, keepdims)) if found is None else found
+def _max_dim(x: Array, axis: int, keepdims: bool) -> Any:
+    return x.max(axis=axis, keepdims=keepdims), argmax_p(x, axis, keepdims)
 
 
-def _min_dim(x: Any, axis: Any, keepdims: Any) -> Any:
-    if type(x) is ndarray and x.dtype.kind == "f":
-        if x.size > _MANY and axis < x.ndim - 1 and (found := reductions.extremes(x, axis, False)) is not None:
-            return _as_kept(found, x.shape, axis, keepdims)
-        if x.size <= few.MOST and x.flags.c_contiguous:
-            return _at_place(x, x.argmin(axis), axis, keepdims)
-        return _minimum(x, axis, None, None, keepdims), x.argmin(axis, None, keepdims=keepdims)
-    found = _extreme_on_gpu(x, axis, keepdims, False)
-    return (x.min(axis=axis, keepdims=keepdims), _argmin(x, axis, keepdims)) if found is None else found
+def _min_dim(x: Array, axis: int, keepdims: bool) -> Any:
+    return x.min(axis=axis, keepdims=keepdims), argmin_p(x, axis, keepdims)
 
 
-def _at_place(x: Any, index: Any, axis: int, keepdims: bool) -> Any:
-    """Return the elements of a small array that an index names, one on each line along an axis, and the index."""
-    if x.ndim == 1:
-        index = np.asarray(index)  # which is a scalar of NumPy's
-    shape = kept_shape(x.shape, (axis,)) if keepdims else index.shape
-    return few.chosen(x, index, axis).reshape(shape), index.reshape(shape)
-
-
-def _as_kept(found: Any, shape: tuple[int, ...], axis: int, keepdims: bool) -> Any:
-    return [f.reshape(kept_shape(shape, (axis,))) for f in found] if keepdims else found
-
-
-def _extreme_on_gpu(x: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
-    """Return values and places of floats on a GPU; None where `x` is none of those."""
-    gpu = None if axis is None else provider.gpu(x)
-    return None if gpu is None else gpu.reductions.extreme(x, axis, keepdims, largest)
-
-
-def _chosen_x(g: Any, x_shape: Any, out: Any, axis: Any, keepdims: Any) -> Any:
+def _chosen_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int, keepdims: bool) -> Any:
     """Return the gradient of elements chosen along an axis, put back in their places."""
-    index, g = out[1], g[0]
-    if g is None:
+    if g[0] is None:
         return None
-    if type(g) is ndarray is type(index) and index.size <= few.MOST:
-        return few.put_back(g, index, x_shape, axis)
-    if not keepdims:
-        shape = kept_shape(x_shape, (axis,))
-        index, g = index.reshape(shape), g.reshape(shape)
-    return ungathered(g, index, x_shape, axis)
+    shape = kept_shape(x_shape, (axis,))
+    return ungathered(g[0].reshape(shape), out[1].reshape(shape), x_shape, axis)
 
 
-def _chosen_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (t,), index, (axis, keepdims) = tangents, out[1], params
-    if keepdims:
-        return gather_p(t, index, axis), None
-    shape = kept_shape(t.shape, (axis,))
-    return gather_p(t, index.reshape(shape), axis).reshape(tuple(index.shape)), None
+def _chosen_tangent(
+    tangents: Sequence[Array], inputs: Sequence[Array], out: Sequence[Any], params: tuple[int, bool]
+) -> Any:
+    (t,), index, (axis, _) = tangents, out[1], params
+    return gather_p(t, index.reshape(kept_shape(t.shape, (axis,))), axis).reshape(tuple(index.shape)), None
 
 
-def _choice(kernel: Any, name: str, node_name: str) -> Any:
-    def batch(x: Any, axis: Any, keepdims: Any) -> Any:
+def _choice(kernel: Kernel, name: str, node_name: str) -> Primitive:
+    def batch(x: Array, axis: int, keepdims: bool) -> Any:
         return call(x, axis + 1, keepdims)
 
     call = parametric(
@@ -365,15 +308,11 @@ def _extremes(
 # --- Places only ------------------------------------------------------------------------------------------
 
 
-def _argmax(x: Any, axis: Any, keepdims: Any) -> Any:
-    if type(x) is not ndarray and (found := _extreme_on_gpu(x, axis, keepdims, True)) is not None:
-        return found[1]
+def _argmax(x: Array, axis: int | None, keepdims: bool) -> Array:
     return (x.astype(f32) if is_half(x.dtype) else x).argmax(axis=axis, keepdims=keepdims)
 
 
-def _argmin(x: Any, axis: Any, keepdims: Any) -> Any:
-    if type(x) is not ndarray and (found := _extreme_on_gpu(x, axis, keepdims, False)) is not None:
-        return found[1]
+def _argmin(x: Array, axis: int | None, keepdims: bool) -> Array:
     return (x.astype(f32) if is_half(x.dtype) else x).argmin(axis=axis, keepdims=keepdims)
 
 
@@ -431,23 +370,9 @@ def _place(primitive: Primitive, input: Tensor, dim: int | None, keepdim: bool) 
 # --- By order -----------------------------------------------------------------------------------------------
 
 
-def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
-    """Return the lower median along an axis and its place; NaN wins, unless they are to be skipped."""
-    xp = module_of(x)
-    n = x.shape[axis]
-    small = xp is np and x.size <= few.MOST and x.flags.c_contiguous and x.dtype.char in "fd"
-    if small and not np.count_nonzero(x != x):
-        order = x.argsort(axis, kind="stable")
-        return _at_place(x, order[(slice(None),) * axis + ((n - 1) // 2,)].copy(), axis, keepdims)
-    if xp is np and not is_half(x.dtype) and (x.dtype.kind != "f" or not np.isnan(x).any()):
-        middle = (slice(None),) * axis + (slice((n - 1) // 2, (n - 1) // 2 + 1),)
-        values = np.partition(x, (n - 1) // 2, axis)[middle]
-        equal = x == values
-        if (equal.sum(axis=axis) > 1).any():  # the one that a stable sort would put there
-            before = (n - 1) // 2 - (x < values).sum(axis=axis, keepdims=True)
-            equal &= equal.cumsum(axis=axis) > before
-        index = equal.argmax(axis=axis, keepdims=keepdims)
-        return values if keepdims else values.squeeze(axis), index
+def _middle(x: Array, axis: int, keepdims: bool, skip: bool) -> tuple[Array, Array]:
+    """Return the lower median along an axis and its index; NaN wins, unless they are to be skipped."""
+    xp, n = module_of(x), x.shape[axis]
     order = argsort_p(x, axis, False)
     bad = (x != x).sum(axis=axis, keepdims=True)  # NaNs are last in order
     at = xp.maximum(n - bad - 1, 0) // 2 if skip else xp.where(bad > 0, n - bad, (n - 1) // 2)
@@ -456,19 +381,19 @@ def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
     return (values, index) if keepdims else (values.squeeze(axis), index.squeeze(axis))
 
 
-def _median(x: Any, axis: Any, keepdims: Any) -> Any:
+def _median(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
     return _middle(x, axis, keepdims, False)
 
 
-def _nanmedian(x: Any, axis: Any, keepdims: Any) -> Any:
+def _nanmedian(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
     return _middle(x, axis, keepdims, True)
 
 
-def _median_all(x: Any, axes: Any, keepdims: Any) -> Any:
+def _median_all(x: Array, axes: Axes, keepdims: bool) -> Array:
     return _middle(x.reshape(-1), 0, False, False)[0]
 
 
-def _nanmedian_all(x: Any, axes: Any, keepdims: Any) -> Any:
+def _nanmedian_all(x: Array, axes: Axes, keepdims: bool) -> Array:
     return _middle(x.reshape(-1), 0, False, True)[0]
 
 
@@ -476,30 +401,12 @@ median_dim_p = _choice(_median, "median_dim", "MedianBackward1")
 nanmedian_dim_p = _choice(_nanmedian, "nanmedian_dim", "NanmedianBackward1")
 
 
-def _share_of_all(g: Any, x: Any, out: Any) -> Any:
-    # As in torch, a NaN median is shared out among the NaNs.
-    chosen = cast_p(_is_extreme(x, out), dtype_of(g))
-    return chosen * (g / chosen.sum())
-
-
-def _share_of_all_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (t,), (x,) = tangents, inputs
-    chosen = cast_p(_is_extreme(x, out), dtype_of(t))
-    return (chosen * t).sum() / chosen.sum()
-
-
-def _whole(kernel: Any, along: Any, name: str) -> Any:
-    def batch(x: Any, axes: Any, keepdims: Any) -> Any:
+def _whole(kernel: Kernel, along: Primitive, name: str) -> Primitive:
+    def batch(x: Array, axes: Axes, keepdims: bool) -> Any:
         return along(x.reshape((x.shape[0], -1)), 1, False)[0]
 
-    return parametric(
-        kernel,
-        x=_share_of_all,
-        name=name,
-        jvp=_share_of_all_tangent,
-        batch=batch,
-        node_name=f"{name.capitalize()}Backward0",
-    )
+    rule, tangent = _splitting(_equal_or_both_nan)  # as in torch, a NaN's among the NaNs
+    return parametric(kernel, x=rule, name=name, jvp=tangent, batch=batch, node_name=f"{name.capitalize()}Backward0")
 
 
 median_p = _whole(_median_all, median_dim_p, "median")
@@ -539,17 +446,7 @@ def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along
         return _choose(along, result, input, dim, keepdim, out)
     if a.size == 0:
         return into(out, sum_p(input, tuple(range(a.ndim)), False) * math.nan)
-    return into(out, whole(input, (), False))
-
-
-def running(ufunc: Any, x: Any, axis: int) -> Any:
-    """Return the results of a ufunc of two along an axis, each with the next element."""
-    if isinstance(x, np.ndarray):
-        return ufunc.accumulate(x, axis=axis)
-    moved = module_of(x).moveaxis(x.copy(), axis, 0)
-    for i in range(1, moved.shape[0]):
-        moved[i] = ufunc(moved[i - 1], moved[i])
-    return module_of(x).moveaxis(moved, 0, axis)
+    return into(out, whole(input, tuple(range(a.ndim)), False))
 
 
 def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
@@ -562,7 +459,7 @@ def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
     places = xp.broadcast_to(xp.arange(n), ordered.shape)
     new = xp.ones(ordered.shape, bool)
     new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    start = running(np.maximum, xp.where(new, places, 0), new.ndim - 1)
+    start, _ = cummax_p(xp.where(new, places, 0), new.ndim - 1)
     run = places - start  # how many equal elements stand before this one
     end = run.argmax(axis=-1, keepdims=True)
     index = xp.take_along_axis(order, end, -1)
@@ -651,7 +548,7 @@ def _checked_q(name: str, q: Any, a: Any) -> Any:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.array.dtype != a.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
-    if isinstance(q.array, np.ndarray) and not bool(((q.array >= 0) & (q.array <= 1)).all()):
+    if not isinstance(q.array, Payload) and not bool(((q.array >= 0) & (q.array <= 1)).all()):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     return q
 

@@ -853,9 +853,16 @@ _index_add_, _index_copy_, _index_fill_ = inplace(index_add_p), inplace(index_co
 
 
 def _slice_index(index: Any, op: str) -> Any:
+    require_tensor(index, "index", op)
+    if op.startswith("index_fill"):
+        if of(index.array.dtype).name not in ("int64", "int32") and index.array.size:
+            raise IndexError(f"{op}(): Expected dtype int64 for index, got {of(index.array.dtype).name}")
+        if index.array.ndim > 1:
+            raise RuntimeError(f"{op}(): Index has to be a vector/scalar, but got dim: {index.array.ndim}")
+    elif index.array.ndim > 1:
+        words = "Index should have dimension 1 or 0" if "copy" in op else "Index is supposed to be a vector"
+        raise IndexError(f"{op}(): {words}, but got dim: {index.array.ndim}")
     check_index(index, op)
-    if index.array.ndim > 1:
-        raise IndexError(f"{op}(): Index is supposed to be a vector, but got dim: {index.array.ndim}")
     return index
 
 
@@ -1104,7 +1111,7 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     if source.array.dtype != input.array.dtype:
         raise RuntimeError("put_(): self and source expected to have the same dtype")
     if source.array.size != index.array.size:
-        raise RuntimeError(
+        raise IndexError(
             "put_(): Expected source and index to have the same number of elements, but got source.numel() "
             f"= {source.array.size}, index.numel() = {index.array.size}"
         )

@@ -362,6 +362,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
     """
     if not hasattr(split_size_or_sections, "__index__") or isinstance(split_size_or_sections, bool):
         return split_with_sizes(tensor, split_size_or_sections, dim)
+    if isinstance(split_size_or_sections, TensorBase) and split_size_or_sections.array.ndim == 0:
+        split_size_or_sections = int(split_size_or_sections)  # type: ignore[call-overload]
     size = count_of(split_size_or_sections, "split_size")
     if tensor.array.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def _check_margin_labels(target: Tensor, name: str) -> None:
 
 @autocasting
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    input: Tensor, target: Tensor, p: Any = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Average, over classes, how far each is from being `margin` below the labelled one, to the power `p`."""

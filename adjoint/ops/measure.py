@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Number, Tensor
+from .._typing import Array, Axes, Number, Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.nodes import fold
@@ -22,11 +22,10 @@ from .elementwise import sub_p
 from .piecewise import abs_p, sgn_p, where_p
 from .power import power_p
 from .precision import autocasting
-from .reduce import _sum, as_given, both_on_gpu, f32, is_half, kept, on_gpu, shifted, sum_p, title_of
+from .reduce import as_given, f32, is_half, kept, quotient, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
 Dims = Any
-ndarray = np.ndarray
 
 __all__ = [
     "cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "norm_except_dim", "nuclear_norm", "pdist",
@@ -38,21 +37,13 @@ inf = math.inf
 # --- Norms of vectors ---------------------------------------------------------------------------------------
 
 
-_ON_GPU = {2: "length", 1: "size"}
-
-
-def _vector_norm(x: Any, p: Any, axes: Any, keepdims: Any) -> Any:
+def _vector_norm(x: Array, p: float, axes: Axes, keepdims: bool) -> Any:
     d = x.dtype
-    if type(x) is not ndarray and p in _ON_GPU and (found := on_gpu(x, axes, keepdims, _ON_GPU[p])) is not None:
-        return found
     if is_half(d):
-        return _vector_norm(x.astype(f32), p, axes, keepdims).astype(d)
+        return cast_p(vector_norm_p(x.astype(f32), p, axes, keepdims), d)
     if p == 2:
-        if d.kind == "f" and len(axes) == x.ndim and x.ndim and not keepdims and x.flags.c_contiguous:
-            flat = x.reshape(-1)
-            return np.sqrt(flat @ flat)
         square = x.real * x.real + x.imag * x.imag if d.kind == "c" else x * x
-        return np.sqrt(_sum(square, axes, keepdims))
+        return np.sqrt(sum_p(square, axes, keepdims))
     size = np.abs(x)
     if p == inf:
         return size.max(axis=axes, keepdims=keepdims)
@@ -61,26 +52,19 @@ def _vector_norm(x: Any, p: Any, axes: Any, keepdims: Any) -> Any:
     if p == 0:
         return (size != 0).sum(axis=axes, keepdims=keepdims).astype(size.dtype)
     if p == 1:
-        return _sum(size, axes, keepdims)
-    return _sum(size**p, axes, keepdims) ** size.dtype.type(1 / p)
+        return sum_p(size, axes, keepdims)
+    return sum_p(size**p, axes, keepdims) ** size.dtype.type(1 / p)
 
 
 def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> Any:
     """Return the gradient of a norm: 0 where that is not defined."""
-    if p == 2 and (gpu := both_on_gpu(g, x)) is not None:
-        found = gpu.reductions.length_back(g, x, out, axes)
-        if found is not None:
-            return found
     g, out = kept(g, x.ndim, axes, keepdims), kept(out, x.ndim, axes, keepdims)
     if p == 0:
         return zeros_p(x)
     if p == 1:
         return g * sgn_p(x)
     if p == 2:
-        if type(out) is ndarray and out.all():
-            return x * (g / out)
-        none = out == 0
-        return x * where_p(none, 0, g / where_p(none, 1, out))
+        return x * quotient(g, out)
     size = abs_p(x)
     if math.isinf(p):
         chosen = cast_p((size == out) | ((out != out) & (size != size)), dtype_of(g))
@@ -314,17 +298,13 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
 
 def _euclid(x: Any, y: Any, direct: Any) -> Any:
     if direct:
-        return _vector_norm(x[..., :, None, :] - y[..., None, :, :], 2, (max(x.ndim, y.ndim),), False)
+        return vector_norm_p(x[..., :, None, :] - y[..., None, :, :], 2, (max(x.ndim, y.ndim),), False)
     square = (x * x).sum(-1)[..., :, None] + (y * y).sum(-1)[..., None, :] - 2 * (x @ y.swapaxes(-1, -2))
     return np.sqrt(module_of(x).maximum(square, 0))
 
 
 def _euclid_back(g: Any, x: Any, y: Any, out: Any, needs: tuple[bool, bool]) -> Any:
-    if type(out) is ndarray and np.count_nonzero(out) == out.size:
-        pull = g / out
-    else:
-        none = out == 0
-        pull = where_p(none, 0, g / where_p(none, 1, out))
+    pull = quotient(g, out)
     gx = gy = None
     if needs[0]:
         gx = x * pull.sum(axis=-1, keepdims=True) - pull @ y
@@ -478,7 +458,7 @@ def cov(
         mean = x.sum(1, True) / count
     else:
         total = weights.sum()
-        if isinstance(total.array, np.ndarray) and count and float(total.array) == 0:
+        if not isinstance(total.array, Payload) and count and float(total.array) == 0:
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         mean = (x * weights).sum(1, True) / total
     free = _freedom(total, correction, weights, aweights)

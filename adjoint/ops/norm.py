@@ -460,7 +460,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *
         raise RuntimeError(
             f"expected common dtype to be floating point, yet common dtype is {title_of(x1.array.dtype)}"
         )
-    return mul_p(div_p(x1, _length(x1, dim, eps)), div_p(x2, _length(x2, dim, eps))).sum(dim)
+    given = x1.array.dtype
+    if is_half(given):  # the cube of a small length's inverse, on the way to gradients that fit, would not
+        x1, x2 = x1.float(), x2.float()
+    out = mul_p(div_p(x1, _length(x1, dim, eps)), div_p(x2, _length(x2, dim, eps))).sum(dim)
+    return out if out.array.dtype == given else out.to(of(given))
 
 
 def _length(x: Tensor, dim: int, eps: float) -> Tensor:

@@ -137,7 +137,7 @@ def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
         given = dtypes.of(value.array.dtype)
     else:
         given = dtypes.of_number(value)
-    if given.category == 3 > wanted.category or (given.category == 2 and wanted.category < 2 and name != "masked_fill"):
+    if given.category == 3 > wanted.category:
         raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow: {name} keeps the dtype")
     if isinstance(value, TensorBase):
         return value if value.array.dtype == wanted.np else cast_p(value, wanted.np)

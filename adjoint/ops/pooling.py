@@ -1,6 +1,6 @@
 """Pooling: averages and maxima over windows of the last dimensions, and their inverses.
 
-What windows there are is a tuple of `Taps`, one per pooled dimension (see `kernels.taps`). All dimensions before
+What windows there are is a tuple of `Taps`, one per pooled dimension (see `windows.py`). All dimensions before
 those are alike to the primitives, whether or not they hold a batch.
 """
 
@@ -14,29 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
 from ..core.nodes import fold, framed, wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
-from ..devices.cpu.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
 from . import random
 from .activation import relu
 from .arguments import count_of, require_tensor
+from .compare import zeros_p
 from .create import into
 from .gather import gather_p, scatter_p, ungather_p
 from .piecewise import sign
 from .precision import autocasting
 from .shape import reshape_p
+from .windows import Plans, Taps, largest, weighted_sums, where_largest
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "max_pool1d", "max_pool1d_with_indices",
     "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 Ints = tuple[int, ...]
-Plans = tuple[Taps, ...]
 
 # --- The primitives ---------------------------------------------------------------------------------
 
@@ -44,7 +44,7 @@ Plans = tuple[Taps, ...]
 def mixing(name: str, node_name: str) -> Primitive:
     """Return the primitive of weighted sums along the last dimensions, under the name torch gives its node."""
     mix_p = parametric(
-        mix,
+        weighted_sums,
         x=lambda g, plans: unmix_p(g, _transposed(plans)),
         jvp="linear",
         batch="same",
@@ -52,7 +52,7 @@ def mixing(name: str, node_name: str) -> Primitive:
         node_name=node_name,
     )
     unmix_p = parametric(
-        mix,
+        weighted_sums,
         x=lambda g, plans: mix_p(g, _transposed(plans)),
         jvp="linear",
         batch="same",
@@ -73,30 +73,43 @@ _ADAPTIVE_AVERAGES = {n: mixing(f"adaptive_avg_pool{n}d", f"AdaptiveAvgPool{n}DB
 where_largest_p = parametric(where_largest, name="where_largest", batch="same")
 
 
-def _rows(x: Any, rank: int, shape: Any = None) -> Any:
+def _rows(x: Value, rank: int) -> Tensor:
     """Return a value with its last `rank` dimensions, and all before them, made one."""
-    shape = tuple(x.shape) if shape is None else shape
+    shape = tuple(x.shape)
     return reshape_p(x, (math.prod(shape[:-rank]), math.prod(shape[-rank:])))
 
 
-def _picked(x: Any, index: Any, rank: int) -> Any:
+def _picked(x: Value, index: Value, rank: int) -> Tensor:
     """Return the elements that an index of places in the last dimensions names."""
     return reshape_p(gather_p(_rows(x, rank), _rows(index, rank), 1), tuple(index.shape))
 
 
-def _put_back(g: Any, index: Any, shape: Any, rank: int) -> Any:
+def _put_back(g: Value, index: Value, shape: Ints, rank: int) -> Tensor:
     """Return zeros of a shape, to which `g` is added in the places that were picked."""
     flat = (math.prod(shape[:-rank]), math.prod(shape[-rank:]))
     return reshape_p(ungather_p(_rows(g, rank), _rows(index, rank), flat, 1), tuple(shape))
 
 
-def _largest_x(g: Any, x: Any, x_shape: Any, plans: Any) -> Any:
-    if type(g) is np.ndarray and type(x) is np.ndarray and g.size and x.ndim > len(plans):
-        return put_back(g, x, plans)
-    found = put_back_on_gpu(g, x, plans)
-    if found is not None:
-        return found
-    return _put_back(g, where_largest_p(x, plans), x_shape, len(plans))
+def _max_pool_backward(g: Array, x: Array, plans: Plans) -> Tensor:
+    return _put_back(g, where_largest_p(x, plans), tuple(x.shape), len(plans))
+
+
+def _max_pool_backward_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Tensor:
+    return zeros_p(out) if tangents[0] is None else max_pool_backward_p(tangents[0], inputs[1], *params)
+
+
+max_pool_backward_p = nary(
+    _max_pool_backward,
+    inputs=2,
+    g=lambda g, x, plans: _picked(g, where_largest_p(x, plans), len(plans)),
+    jvp=_max_pool_backward_tangent,
+    batch="same",
+    node_name="MaxPool2DWithIndicesBackwardBackward0",
+)
+
+
+def _largest_x(g: Array, x: Array, plans: Plans) -> Tensor:
+    return max_pool_backward_p(g, x, plans)
 
 
 def _largest_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -405,6 +418,9 @@ def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Ints
         wanted: tuple[Any, ...] = (output_size,) * rank
     else:
         wanted = (None,) * rank if output_size is None else tuple(output_size)
+    for m in wanted:
+        if isinstance(m, float | complex | str):
+            raise TypeError(f"{op}(): argument 'output_size' must be tuple of ints, but found {type(m).__name__}")
     if len(wanted) != rank:
         if rank == 1:
             raise RuntimeError(f"{op}() argument 'output_size' should contain one int (got {len(wanted)})")

@@ -347,6 +347,15 @@ def _index(value: Any) -> int:
     return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
 
 
+def _scalar_bound(value: Any) -> Any:
+    """Return a bound of `randint_like`, which takes 0-d tensors of any dtype, too."""
+    if not isinstance(value, TensorBase):
+        return value
+    if value.array.ndim:
+        raise RuntimeError(f"high must be a scalar tensor and on CPU, got one of shape {list(value.array.shape)}")
+    return int(value.item())  # type: ignore[attr-defined]
+
+
 def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype, place: Any, generator: Any) -> Any:
     if begin >= end:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={begin} >= to={end}")
@@ -443,7 +452,7 @@ def randint_like(
     memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw integers in the shape of `input`; called with (high) or (low, high)."""
-    begin, end, rest = _range(bounds, low, high)
+    begin, end, rest = _range(tuple(map(_scalar_bound, bounds)), _scalar_bound(low), _scalar_bound(high))
     if rest:
         raise TypeError("randint_like() received an invalid combination of arguments: expected (high) or (low, high)")
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Axes, Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.nodes import fold, joined
 from ..core.recorders import Primitive, parametric
-from ..devices.cpu import provider, reductions
+from ..devices.cpu import provider
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
+from .piecewise import where_p
 from .shape import cast, cast_p, expand_p, permute_p, reshape_p, sum_to_p
 
 Dims = Any
 
-ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
 _int64 = np.dtype("int64")
-_LARGE = 16384  # elements above which a repeated gradient is a view instead of a copy
 
 __all__ = [
     "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
@@ -45,7 +45,7 @@ def spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 def kept(value: Any, rank: int, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Return a reduction's result, or its gradient, with the reduced axes in place, at size 1."""
-    if keepdims or isinstance(value, np.generic) or (type(value) is ndarray and value.ndim == 0):
+    if keepdims or not value.ndim:
         return value  # a single number meets any shape
     left = iter(value.shape)
     return value.reshape(tuple([1 if i in axes else next(left) for i in range(rank)]))
@@ -99,18 +99,6 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
     if is_half(d):
         return _add(x, axes, f32, None, keepdims).astype(d)
     return _add(x, axes, _int64 if d.kind in "biu" else None, None, keepdims)
-
-
-def in_order(x: Any) -> Any:
-    """Return an array that CuPy reduces quickly: with gaps in its memory, a single block would walk over all of it."""
-    gpu = None if x.flags.c_contiguous else provider.gpu(x)
-    return x if gpu is None else gpu.copies.contiguous(x)
-
-
-def on_gpu(x: Any, axes: Any, keepdims: bool, op: str, scale: float = 1.0) -> Any:
-    """Return a reduction of floats on a GPU; None where `x` is none of those."""
-    gpu = provider.gpu(x)
-    return None if gpu is None else gpu.reductions.reduced(x, axes, keepdims, op, scale)
 
 
 sum_p: Primitive = parametric(
@@ -310,51 +298,14 @@ def nanmean(
 # --- Products ---------------------------------------------------------------------------------------------
 
 
-_multiply: Any = np.multiply.reduce
-
-
-def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
+def _prod(x: Array, axes: Axes, keepdims: bool) -> Array:
     d = x.dtype
-    if type(x) is not ndarray and (found := on_gpu(x, axes, keepdims, "prod")) is not None:
-        return found
-    if d.kind in "biu":
-        return x.prod(axis=axes, dtype=_int64, keepdims=keepdims)
     if is_half(d):
         return x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d)
-    if type(x) is ndarray:
-        if x.size > 4096 and axes == (x.ndim - 1,) and x.shape[-1] > 16 and d.kind == "f":
-            found = reductions.row_products(x)
-            if found is not None:
-                return found.reshape(kept_shape(x.shape, axes)) if keepdims else found
-            x = _folded(x)
-        return _multiply(x, axes, None, None, keepdims)
-    return x.prod(axis=axes, keepdims=keepdims)
+    return x.prod(axis=axes, dtype=_int64 if d.kind in "biu" else d, keepdims=keepdims)
 
 
-def _folded(x: Any) -> Any:
-    """Return an array with the same products along its last axis, which is short: halves multiply in vectors."""
-    while (n := x.shape[-1]) > 16:
-        half = n // 2
-        first = x[..., :half] * x[..., half : 2 * half]
-        if n % 2:
-            first[..., 0] *= x[..., -1]
-        x = first
-    return x
-
-
-def _prod_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
-    if type(g) is ndarray is type(x) and x.size >= LARGE and axes == (x.ndim - 1,) and x.shape[-1] > 16:
-        found = reductions.row_products_back(g * out, x)
-        if found is not None:
-            return found
-    if type(x) is ndarray and x.all():  # no zeros: quicker, and nobody differentiates arrays again
-        return kept(g * out, x.ndim, axes, keepdims) / x
-    if (
-        type(g) is not ndarray
-        and (gpu := both_on_gpu(g, x)) is not None
-        and (found := gpu.reductions.prod_back(g, x, axes)) is not None
-    ):
-        return found
+def _prod_x(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
     return kept(g, x.ndim, axes, keepdims) * others(x, axes)
 
 
@@ -456,58 +407,31 @@ def prod_over(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 # --- Variance ---------------------------------------------------------------------------------------------
 
 
-def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
+def _var(x: Array, axes: Axes, correction: float, keepdims: bool) -> Any:
     d = x.dtype
-    if (d is f32 or d is f64) and type(x) is ndarray and x.size <= 4096:
-        n = count_of(x.shape, axes)
-        away = x - _add(x, axes, None, None, True) / d.type(n)
-        return _add(away * away, axes, None, None, keepdims) / d.type(max(n - correction, 0))
-    if type(x) is not ndarray and (found := _spread_on_gpu(x, axes, correction, keepdims, False)) is not None:
-        return found
     if is_half(d):
-        return _var(x.astype(f32), axes, correction, keepdims).astype(d)
-    away = x - _mean(x, axes, True)
-    if d.kind == "c":
-        square = away.real * away.real + away.imag * away.imag
-    else:
-        square = away * away if type(away) is not ndarray else np.multiply(away, away, out=away)
+        return cast_p(var_p(x.astype(f32), axes, correction, keepdims), d)
+    away = x - mean_p(x, axes, True)
+    square = away.real * away.real + away.imag * away.imag if d.kind == "c" else away * away
     free = max(count_of(x.shape, axes) - correction, 0)
-    return _sum(square, axes, keepdims) / square.dtype.type(free)
+    return sum_p(square, axes, keepdims) / square.dtype.type(free)
 
 
-def _spread_on_gpu(x: Any, axes: Any, correction: Any, keepdims: Any, root: bool) -> Any:
-    """Return the variance or the deviation of floats on a GPU; None where `x` is none of those."""
-    gpu = provider.gpu(x)
-    if gpu is None:
-        return None
-    found = gpu.reductions.moments(x, axes, keepdims, max(count_of(x.shape, axes) - correction, 0), root)
-    return None if found is None else found[0]
-
-
-def _away(x: Any, axes: Any, correction: Any) -> Any:
+def _away(x: Array, axes: Axes, correction: float) -> Array:
     """Return twice the distance of each element from the mean, over the degrees of freedom."""
     free = max(count_of(x.shape, axes) - correction, 0)
-    scale = 2 / free if free else math.inf
-    return scale * (x - (_mean if type(x) is ndarray else mean_p)(x, axes, True))
+    return (2 / free if free else math.inf) * (x - mean_p(x, axes, True))
 
 
-def _var_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (x,), (axes, correction, keepdims) = inputs, params
-    product = (
-        _away(x, axes, correction) * tangents[0].conj() if _is_complex(x) else _away(x, axes, correction) * tangents[0]
-    )
-    return sum_p(np.real(product) if _is_complex(x) else product, axes, keepdims)
+def _var_tangent(
+    tangents: Sequence[Array], inputs: Sequence[Array], out: Array, params: tuple[Axes, float, bool]
+) -> Any:
+    (t,), (x,), (axes, correction, keepdims) = tangents, inputs, params
+    away = _away(x, axes, correction)
+    return sum_p(np.real(away * t.conj()) if dtype_of(x).kind == "c" else away * t, axes, keepdims)
 
 
-def _is_complex(x: Any) -> bool:
-    return bool(dtype_of(x).kind == "c")
-
-
-def _var_x(g: Any, x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
-        found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0))
-        if found is not None:
-            return found
+def _var_x(g: Array, x: Array, axes: Axes, correction: float, keepdims: bool) -> Any:
     return kept(g, x.ndim, axes, keepdims) * _away(x, axes, correction)
 
 
@@ -520,32 +444,24 @@ var_p: Primitive = parametric(
 )
 
 
-def _std(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if type(x) is not ndarray and (found := _spread_on_gpu(x, axes, correction, keepdims, True)) is not None:
-        return found
-    return np.sqrt(_var(x, axes, correction, keepdims))
+def _std(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+    return np.sqrt(var_p(x, axes, correction, keepdims))
 
 
-def _half_inverse(out: Any) -> Any:
-    """Return ``1 / (2 * out)``, and 0 where `out` is: equal values do not pull in any direction."""
-    if type(out) is ndarray and out.all():
-        return 0.5 / out
-    zero = cast_p(out == 0, dtype_of(out))
-    return (1 - zero) / (2 * out + zero)
+def quotient(x: Array, y: Array) -> Any:
+    """Return ``x / y``, and 0 where `y` is: the gradient of a length or deviation that is 0 has no direction."""
+    zero = y == 0
+    return where_p(zero, 0, x / where_p(zero, 1, y))
 
 
-def _std_x(g: Any, x: Any, out: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
-        found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0), out)
-        if found is not None:
-            return found
-    return kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
+def _std_x(g: Array, x: Array, out: Array, axes: Axes, correction: float, keepdims: bool) -> Any:
+    return kept(quotient(g, 2 * out), x.ndim, axes, keepdims) * _away(x, axes, correction)
 
 
 std_p: Primitive = parametric(
     _std,
     x=_std_x,
-    jvp=lambda tangents, inputs, out, params: _var_tangent(tangents, inputs, out, params) * _half_inverse(out),
+    jvp=lambda tangents, inputs, out, params: quotient(_var_tangent(tangents, inputs, out, params), 2 * out),
     batch=lambda x, axes, correction, keepdims: std_p(x, shifted(axes), correction, keepdims),
     saved={"axes": "dim", "keepdims": "keepdim"},
 )
@@ -614,30 +530,17 @@ def std_mean(
 # --- Truth of many ----------------------------------------------------------------------------------------
 
 
-def _counted(x: Any, axes: Any, keepdims: Any) -> int | None:
-    """Return how many elements of a whole array are not zero, which NumPy knows quickest; None of parts and others."""
-    if type(x) is not ndarray or keepdims or len(axes) != x.ndim or x.dtype.kind not in "bfic":
-        return None
-    return int(np.count_nonzero(x))
-
-
-def _all(x: Any, axes: Any, keepdims: Any) -> Any:
-    if (count := _counted(x, axes, keepdims)) is not None:
-        return np.array(count == x.size)
+def _all(x: Array, axes: Axes, keepdims: bool) -> Array:
     found = x.astype(bool).all(axis=axes, keepdims=keepdims)
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
-def _any(x: Any, axes: Any, keepdims: Any) -> Any:
-    if (count := _counted(x, axes, keepdims)) is not None:
-        return np.array(count > 0)
+def _any(x: Array, axes: Axes, keepdims: bool) -> Array:
     found = x.astype(bool).any(axis=axes, keepdims=keepdims)
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
-def _count(x: Any, axes: Any, keepdims: Any) -> Any:
-    if (count := _counted(x, axes, keepdims)) is not None:
-        return np.array(count)
+def _count(x: Array, axes: Axes, keepdims: bool) -> Array:
     return (x != 0).sum(axis=axes, keepdims=keepdims)
 
 

@@ -1,7 +1,7 @@
 """Images of another size: padding by their own content, interpolation, and channels traded for pixels.
 
 Padding and interpolation are weighted sums along each dimension by itself, as averages are (see
-`kernels.taps`): the plan of a dimension says which places of the input each place of the result is made of.
+`windows.py`): the plan of a dimension says which places of the input each place of the result is made of.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .._typing import Tensor
 from ..core.nodes import fold
 from ..core.recorders import Primitive
 from ..core.tensor import TensorBase
-from ..devices.cpu.taps import Taps
 from .arguments import count_of, is_int, require_bool, require_tensor
 from .arrange import constant_pad_nd
 from .literals import depth_outside
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing, refuse
 from .shape import clone_p, permute_p, reshape
+from .windows import Taps
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, cast
@@ -10,27 +9,22 @@ from typing import Any, cast
 import numpy as np
 
 from .. import return_types
-from .._typing import Number, Tensor
+from .._typing import Array, Kernel, Number, Shape, Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.inplace import inplace
 from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..devices.cpu import few, provider, reductions
-from ..devices.cpu.threads import share
 from ..devices.cuda.host import through_host
 from .arguments import count_of, dim_in, either, index_of, require_tensor
 from .arrange import flip_p
 from .create import finish, into
-from .extremes import running
 from .gather import gather_p, ungathered
 from .looping import looped
 from .piecewise import where_p
-from .reduce import as_given, both_on_gpu, f32, is_half, part, title_of, widened
-from .shape import reshape_p
-
-ndarray = np.ndarray
+from .reduce import as_given, f32, is_half, part, title_of, widened
+from .shape import cast_p, reshape_p
 
 __all__ = [
     "bincount", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff",
@@ -39,29 +33,18 @@ __all__ = [
 ]  # fmt: skip
 
 _int64 = np.dtype("int64")
-_BLOCK = 1 << 17  # elements of a block of rows, which stays in the cache
 
 # --- Running sums and products ------------------------------------------------------------------------------
 
 
-def _running_on_gpu(x: Any, axis: Any, reverse: Any, op: str) -> Any:
-    """Return a scan of floats on a GPU; None where `x` is none of those."""
-    gpu = provider.gpu(x)
-    return None if gpu is None else gpu.scans.running(x, axis, reverse, op)
-
-
-def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
+def _cumsum(x: Array, axis: int, reverse: bool) -> Any:
     d = x.dtype
-    if type(x) is not ndarray and (found := _running_on_gpu(x, axis, reverse, "sum")) is not None:
-        return found
     if is_half(d):
-        return _cumsum(x.astype(f32), axis, reverse).astype(d)
-    if type(x) is ndarray and d.kind == "f" and x.size > 4096:
-        return reductions.running_sums(x, axis, reverse)
+        return cast_p(cumsum_p(x.astype(f32), axis, reverse), d)
     wide = _int64 if d.kind in "biu" else d
     back = (slice(None),) * axis + (slice(None, None, -1),)
     sums = x[back].cumsum(axis=axis, dtype=wide)[back] if reverse else x.cumsum(axis=axis, dtype=wide)
-    return sums if sums.flags.c_contiguous else module_of(x).ascontiguousarray(sums)  # torch's lie row by row
+    return sums if sums.flags.c_contiguous else module_of(x).ascontiguousarray(sums)  # as torch's are
 
 
 cumsum_p: Primitive = parametric(
@@ -73,35 +56,21 @@ cumsum_p: Primitive = parametric(
 )
 
 
-def _recur(a: Any, b: Any, axis: Any) -> Any:
+def _recur(a: Array, b: Array, axis: int) -> Any:
     """Return s with ``s[i] = b[i] + a[i] * s[i + 1]`` along an axis, from its end: where s is 0.
 
     Stretches of length 1, 2, 4, ... are put together, so it takes few steps however long the axis is.
     """
-    s = module_of(b).array(b, order="C")
-    shape = (math.prod(s.shape[:axis]), s.shape[axis], math.prod(s.shape[axis + 1 :]))
-    rows, sums = a.reshape(shape), s.reshape(shape)
-    if type(s) is not ndarray or s.size <= _BLOCK:
-        _double(rows, sums)
-        return s
-    step = max(_BLOCK // max(shape[1] * shape[2], 1), 1)
-
-    def work(start: int, stop: int) -> None:
-        for i in range(start, stop, step):
-            _double(rows[i : min(i + step, stop)], sums[i : min(i + step, stop)])
-
-    share(work, shape[0])
-    return s
-
-
-def _double(a: Any, s: Any) -> None:
-    """Put stretches of length 1, 2, 4, ... along axis 1 together."""
-    n, step = s.shape[1], 1
+    out = module_of(b).array(b, order="C")
+    shape = (math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :]))
+    a, s = a.reshape(shape), out.reshape(shape)
+    n, step = shape[1], 1
     while step < n:
         s[:, : n - step] += a[:, : n - step] * s[:, step:]
         left = max(n - 2 * step, 0)  # where there is something after the next stretch
         a = a[:, :left] * a[:, step : step + left]
         step *= 2
+    return out
 
 
 def _after(x: Any, axis: int) -> Any:
@@ -148,27 +117,14 @@ recur_p: Primitive = nary(
 )
 
 
-def _cumprod(x: Any, axis: Any) -> Any:
+def _cumprod(x: Array, axis: int) -> Any:
     d = x.dtype
-    if type(x) is not ndarray and (found := _running_on_gpu(x, axis, False, "prod")) is not None:
-        return found
     if is_half(d):
-        return _cumprod(x.astype(f32), axis).astype(d)
-    if type(x) is ndarray and d is f32 and x.size > 4096:
-        return reductions.running_products(x, axis)
+        return cast_p(cumprod_p(x.astype(f32), axis), d)
     return x.cumprod(axis=axis, dtype=_int64 if d.kind in "biu" else d)
 
 
-def _cumprod_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
-    found = reductions.running_products_back(g, x, out, axis) if type(x) is ndarray and x.size > 4096 else None
-    if found is not None:
-        return found
-    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
-        found = gpu.scans.running_products_back(g, x, out, axis)
-        if found is not None:
-            return found
-    if type(x) is ndarray is type(g) and out.all():  # no zeros: quicker, and nobody differentiates arrays again
-        return _cumsum(g * out, axis, True) / x
+def _cumprod_x(g: Array, x: Array, out: Array, axis: int) -> Any:
     # x[i] is in every product from the i-th on: what was before it, times the sum of what follows.
     # Nothing is divided, so zeros are no problem.
     return _before(out, axis, 1) * recur_p(_after(x, axis), g, axis)
@@ -189,23 +145,33 @@ cumprod_p: Primitive = parametric(
 )
 
 
-def _logcumsumexp(x: Any, axis: Any) -> Any:
-    d = x.dtype
-    if type(x) is not ndarray and (found := _running_on_gpu(x, axis, False, "logsumexp")) is not None:
-        return found
-    if is_half(d):
-        return _logcumsumexp(x.astype(f32), axis).astype(d)
+def _accumulated(function: Kernel, x: Array, axis: int) -> Any:
+    """Return what an associative function of two makes of all elements up to each along an axis.
+
+    Stretches of length 1, 2, 4, ... are put together, so it takes few steps however long the axis is.
+    """
+    out = module_of(x).array(x, order="C")
+    moved, step = module_of(x).moveaxis(out, axis, 0), 1
+    while step < moved.shape[0]:
+        moved[step:] = function(moved[:-step], moved[step:])
+        step *= 2
+    return out
+
+
+def _log_add(x: Array, y: Array) -> Any:
+    """Return the logarithm of the sum of exponentials of complex numbers."""
     xp = module_of(x)
-    if d.kind != "c" and xp is np:
-        return np.logaddexp.accumulate(x, axis=axis)
-    moved = xp.moveaxis(xp.array(x), axis, 0)
-    for i in range(1, moved.shape[0]):
-        a, b = moved[i - 1], moved[i]
-        swap = a.real < b.real
-        high, low = xp.where(swap, b, a), xp.where(swap, a, b)
-        empty = high.real == -math.inf
-        moved[i] = xp.where(empty, high, high + xp.log1p(xp.exp(xp.where(empty, 0, low - high))))
-    return xp.moveaxis(moved, 0, axis)
+    swap = x.real < y.real
+    high, low = xp.where(swap, y, x), xp.where(swap, x, y)
+    empty = high.real == -math.inf
+    return xp.where(empty, high, high + xp.log1p(xp.exp(xp.where(empty, 0, low - high))))
+
+
+def _logcumsumexp(x: Array, axis: int) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return cast_p(logcumsumexp_p(x.astype(f32), axis), d)
+    return _accumulated(_log_add if d.kind == "c" else np.logaddexp, x, axis)
 
 
 def _fall(out: Any, axis: int) -> Any:
@@ -228,15 +194,7 @@ def _logcumsumexp_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> 
     return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
 
 
-_FAR = 60.0  # logarithms closer than this have exponentials that a float32 holds side by side
-
-
-def _logcumsumexp_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
-    if type(g) is ndarray is type(x) and x.dtype.char in "fd" and x.size:
-        last = out.take((-1,), axis)
-        e = last - out  # which falls along the axis
-        if e.max() < _FAR:  # False beside a NaN
-            return np.exp(x - last) * _cumsum(g * np.exp(e, out=e), axis, True)
+def _logcumsumexp_x(g: Array, x: Array, out: Array, axis: int) -> Any:
     return _part(x, out) * recur_p(_fall(out, axis), g, axis)
 
 
@@ -326,64 +284,41 @@ def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis
 # --- Running extremes -----------------------------------------------------------------------------
 
 
-def _running(x: Any, axis: int, ufunc: Any) -> Any:
+def _cumulative_extreme(ufunc: np.ufunc, x: Array, axis: int) -> tuple[Array, Array]:
+    """Return the extremes up to each element along an axis, and their indices: the latest of equals, or of NaNs."""
     xp = module_of(x)
-    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
-        found = gpu.scans.running_extreme(x, axis, "amax" if ufunc is np.maximum else "amin")
-        if found is not None:
-            return found
-    if type(x) is ndarray and x.size <= few.MOST and x.dtype.char in "fd":
-        values = ufunc.accumulate(x, axis)
-        reached = x == values
-        if np.count_nonzero(values != values):
-            reached |= x != x
-        return values, np.maximum.accumulate(reached * _numbered(x.shape, axis), axis)
     wide = x.astype(f32) if is_half(x.dtype) else x
-    values = running(ufunc, wide, axis).astype(x.dtype, copy=False)
+    values = _accumulated(ufunc, wide, axis).astype(x.dtype, copy=False)
     places = xp.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     reached = (x == values) | (x != x)
-    return values, running(np.maximum, xp.where(reached, places, 0), axis)
+    return values, _accumulated(np.maximum, xp.where(reached, places, 0), axis)
 
 
-@functools.lru_cache(64)
-def _numbered(shape: tuple[int, ...], axis: int) -> Any:
-    """Return the numbers of the elements along an axis, for each element of a shape."""
-    numbers = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    return np.ascontiguousarray(np.broadcast_to(numbers, shape))
+def _cummax(x: Array, axis: int) -> tuple[Array, Array]:
+    return _cumulative_extreme(np.maximum, x, axis)
 
 
-def _cummax(x: Any, axis: Any) -> Any:
-    return _running(x, axis, np.maximum)
+def _cummin(x: Array, axis: int) -> tuple[Array, Array]:
+    return _cumulative_extreme(np.minimum, x, axis)
 
 
-def _cummin(x: Any, axis: Any) -> Any:
-    return _running(x, axis, np.minimum)
-
-
-def _running_x(g: Any, x_shape: Any, out: Any, axis: Any) -> Any:
+def _extreme_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int) -> Any:
     return None if g[0] is None else ungathered(g[0], out[1], x_shape, axis)
 
 
-def _running_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _extreme_tangent(tangents: Sequence[Array], inputs: Sequence[Array], out: Sequence[Any], params: tuple[int]) -> Any:
     return gather_p(tangents[0], out[1], *params), None
 
 
-cummax_p: Primitive = parametric(
-    _cummax,
-    x=_running_x,
-    outputs=True,
-    keeps_outputs=(1,),
-    jvp=_running_tangent,
-    batch=lambda x, axis: cummax_p(x, axis + 1),
-)
-cummin_p: Primitive = parametric(
-    _cummin,
-    x=_running_x,
-    outputs=True,
-    keeps_outputs=(1,),
-    jvp=_running_tangent,
-    batch=lambda x, axis: cummin_p(x, axis + 1),
-)
+def _extreme(kernel: Kernel) -> Primitive:
+    def batch(x: Array, axis: int) -> Any:
+        return call(x, axis + 1)
+
+    call = parametric(kernel, x=_extreme_x, outputs=True, keeps_outputs=(1,), jvp=_extreme_tangent, batch=batch)
+    return call
+
+
+cummax_p, cummin_p = _extreme(_cummax), _extreme(_cummin)
 
 
 def _run(primitive: Any, result: Any, input: Tensor, dim: int | None, out: Any) -> Any:

@@ -300,6 +300,8 @@ def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
             )
     elif count % known == 0:
         return (*shape[:unknown], count // known, *shape[unknown + 1 :])
+    if any(n >= 2**63 for n in shape):
+        raise TypeError(f"argument 'size' failed to unpack the object {shape}: Overflow when unpacking long long")
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
 
 
@@ -414,6 +416,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     except AttributeError:
         require_tensor(input, "input", "flatten")
         raise
+    if isinstance(start_dim, TensorBase) or isinstance(end_dim, TensorBase):
+        start_dim, end_dim = (dim_in(d, array.ndim) for d in (start_dim, end_dim))
     shape = array.shape
     rank = len(shape)
     if start_dim == 0 and end_dim == -1 and rank > 1 and array.flags.c_contiguous:
@@ -438,6 +442,8 @@ def unflatten(input: Tensor, dim: int | None = None, sizes: Any = None, *, axis:
     dim = dim if axis is None else either(dim, axis)
     shape = input.array.shape
     d = dim_in(dim, len(shape))
+    if not isinstance(sizes, tuple | list):
+        raise TypeError(f"unflatten(): argument 'sizes' must be tuple of ints, not {type(sizes).__name__}")
     wanted = shape_from((sizes,))
     if not wanted:
         raise RuntimeError("unflatten: sizes must be non-empty")
@@ -851,6 +857,8 @@ def numpy_transpose(input: Tensor) -> Tensor:
 def matrix_transpose(input: Tensor) -> Tensor:
     """Exchange the last two dimensions, as the property ``.mT``."""
     rank = input.array.ndim
+    if rank == 0:
+        return view(input, ())
     if rank < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
     return transpose_p(input, rank - 2, rank - 1)
@@ -859,6 +867,8 @@ def matrix_transpose(input: Tensor) -> Tensor:
 def adjoint(input: Tensor) -> Tensor:
     """Exchange the last two dimensions and conjugate, as the property ``.mH``."""
     rank = input.array.ndim
+    if rank == 0:
+        return conj(view(input, ()))
     if rank < 2:
         raise RuntimeError(
             f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {rank}-D tensor."

@@ -150,6 +150,12 @@ _KINDS = {
     "Size": _Kind("tuple of ints", _is_size, Size, tuple),
     "Sizes": _Kind("tuple of ints", _is_sizes, int, Size, tuple),
     "Dims": _Kind("tuple of ints", _is_dims, int, type(None)),
+    "Dims | bool": _Kind("tuple of ints", lambda value: _is_bool(value) or _is_dims(value), int, bool, type(None)),
+}
+# Shared names of the same types (`adjoint._typing`), and what they stand for.
+_KINDS |= {
+    "Scalar": _KINDS["Number"],
+    **dict.fromkeys(("Tensor | Scalar", "Tensor | complex"), _KINDS["Tensor | Number"]),
 }
 _KINDS |= {f"{name} | None": kind.or_none for name, kind in _KINDS.items()}
 
@@ -269,6 +275,10 @@ def _parts(args: Any, kwargs: Any) -> list[Any]:
     return found
 
 
+# Functions that torch's Python code gives a tuple of what was one number.
+_PAIRED = {"fold", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold"}
+
+
 class _Signature:
     """What a function's annotations say of its arguments, read when it is first called, or first fails."""
 
@@ -357,6 +367,8 @@ class _Signature:
         for key, value in zip((*self.places, *self.named), values, strict=True):
             sizes = key in self.kinds and self.kinds[key].words == "tuple of ints"
             if sizes and any(map(_is_huge, _parts((value,), {}))):
+                if _is_huge(value) and self.name not in _PAIRED:
+                    raise ValueError(f"Overflow when unpacking long long: {self.name}({key}={value})") from error
                 raise TypeError(
                     f"{self.name}(): argument '{key}' failed to unpack the object {value}: Overflow when unpacking "
                     "long long"
@@ -441,7 +453,7 @@ def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
     """Return what may be given for a parameter; None for anything."""
     if name in _UNCHECKED:
         return None
-    kind = _NAMED.get(name) if annotation == "Any" else _KINDS.get(annotation)
+    kind = _KINDS.get(annotation, _NAMED.get(name))
     return kind.or_none if kind is not None and default is None else kind
 
 

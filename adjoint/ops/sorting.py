@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
-from .._typing import Tensor
+from .._typing import Array, Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.nodes import fold, wrap
@@ -16,7 +16,6 @@ from ..core.observation import literal, opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..devices.cpu import ordering, provider
 from .arguments import dim_in, either, require_tensor
 from .convert import host, values_of
 from .create import apart, into
@@ -24,7 +23,6 @@ from .gather import gather_p, gathering
 from .looping import looped
 from .shape import cast_p, reshape, squeeze_p
 
-ndarray = np.ndarray
 _ALL = slice(None)
 
 # --- Sorting ----------------------------------------------------------------------------------------
@@ -32,35 +30,19 @@ _ALL = slice(None)
 # NaN counts as larger than every number, as in torch.
 
 
-def _comparable(x: Any) -> Any:
-    return x.astype(np.float32) if x.dtype.name == "bfloat16" else x
-
-
-def _argsort(x: Any, axis: Any, descending: Any) -> Any:
+def _argsort(x: Array, axis: int, descending: bool) -> Any:
     if x.dtype.kind == "c":
         raise RuntimeError("Sort does not support complex dtypes on CPU")
-    if (
-        type(x) is not ndarray
-        and (gpu := provider.gpu(x)) is not None
-        and (found := gpu.selection.argsort(x, axis, descending)) is not None
-    ):
-        return found
-    x = _comparable(x)
+    if x.dtype.name == "bfloat16":
+        return argsort_p(x.astype(np.float32), axis, descending)
     xp = module_of(x)
     if x.ndim == 0:
         return xp.zeros((), np.int64)
-    if type(x) is ndarray and (found := ordering.order(x, axis, descending)) is not None:
-        return found
     if not descending:
-        return _stable(x, axis)
+        return xp.argsort(x, axis, kind="stable")
     # Equal elements must keep their order: sort the reversed elements, then reverse the order found.
-    order = _stable(xp.flip(x, axis), axis)
+    order = xp.argsort(xp.flip(x, axis), axis, kind="stable")
     return xp.ascontiguousarray(x.shape[axis] - 1 - xp.flip(order, axis))
-
-
-def _stable(x: Any, axis: int) -> Any:
-    # CuPy's sort is always stable and takes no kind.
-    return x.argsort(axis=axis, kind="stable") if type(x) is ndarray else x.argsort(axis=axis)
 
 
 argsort_p: Primitive = parametric(
@@ -72,28 +54,10 @@ argsort_p: Primitive = parametric(
 )
 
 
-def _best(x: Any, axis: Any, count: Any, largest: Any) -> Any:
+def _best(x: Array, axis: int, count: int, largest: bool) -> Any:
     """Return the indices of the `count` largest or smallest elements along an axis, best first."""
-    n = x.shape[axis]
-    if (
-        type(x) is not ndarray
-        and (gpu := provider.gpu(x)) is not None
-        and (best := gpu.selection.best(x, axis, count, largest)) is not None
-    ):
-        return best
-    if type(x) is not ndarray or n < 256 or not 0 < count <= n // 8:
-        order = _argsort(x, axis, largest)
-        return module_of(x).ascontiguousarray(order[(*(_ALL,) * axis, slice(0, count))])
-    x = _comparable(x)
-    if (best := ordering.best(x, axis, count, largest)) is not None:
-        return best
-    if largest:
-        found = np.argpartition(x, n - count, axis)[(*(_ALL,) * axis, slice(n - count, None))]
-    else:
-        found = np.argpartition(x, count - 1, axis)[(*(_ALL,) * axis, slice(0, count))]
-    found = np.sort(found, axis)  # so that equal elements come in their order
-    order = _argsort(np.take_along_axis(x, found, axis), axis, largest)
-    return np.take_along_axis(found, order, axis)
+    order = argsort_p(x, axis, largest)
+    return module_of(x).ascontiguousarray(order[(*(_ALL,) * axis, slice(0, count))])
 
 
 best_p: Primitive = parametric(
@@ -206,7 +170,7 @@ def kthvalue(
 def _searchsorted(x: Any, y: Any, right: Any, dtype: Any) -> Any:
     side = "right" if right else "left"
     xp = module_of(x)
-    x, y = _comparable(x), _comparable(y)
+    x, y = (v.astype(np.float32) if v.dtype.name == "bfloat16" else v for v in (x, y))
     if x.ndim == 1:
         return xp.asarray(xp.searchsorted(x, y, side)).astype(dtype)
     count = math.prod(x.shape[:-1])

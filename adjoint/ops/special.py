@@ -747,7 +747,8 @@ def _recurrent(first: Callable[[Any], Any], step: Callable[..., Any], shift: boo
         x, n = np.broadcast_arrays(x, n)
         before, now = np.ones_like(x), first(x)
         out = np.where(n == 0, before, np.where(n == 1, now, x.dtype.type(0)))
-        for k in range(1, int(n.max()) if n.size else 0):
+        # A degree that is not finite has no polynomial: torch has 0 for it, as for a negative one.
+        for k in range(1, int(n.max(initial=0, where=np.isfinite(n)))):
             before, now = now, step(k, x, now, before)
             out = np.where(n == k + 1, now, out)
         return out

@@ -33,7 +33,7 @@ def named(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], writes: boo
 
 
 class _Local(threading.local):
-    """Whether handlers are asked in this thread."""
+    """Whether handlers are called in this thread."""
 
     off = False
 
@@ -165,7 +165,7 @@ def _bare(value: Any, what: str) -> Any:
 
 
 def _value(result: Any) -> Any:
-    """Return the value of a handler's result, marked as one whose tensor nobody has recorded yet."""
+    """Return the value of a handler's result, marked as one whose tensor is not recorded yet."""
     if isinstance(result, tuple | list):
         return tuple(map(_value, result))
     if not isinstance(result, TensorBase):
@@ -212,7 +212,7 @@ def hold(
 
 
 def made_of(kind: Any, size: Any, strides: Any, dtype: Any, place: Any, requires_grad: bool) -> Any:
-    """Return a tensor without elements of its own, as ``_make_wrapper_subclass`` is asked for one."""
+    """Return a tensor without elements of its own, as ``_make_wrapper_subclass`` makes one."""
     wanted = dtypes.default() if dtype is None else dtype
     steps = None if strides is None else tuple(int(s) * wanted.itemsize for s in strides)
     shape = tuple(int(n) for n in size)

@@ -141,7 +141,7 @@ class Dual(Speaking):
 
     @classmethod
     def overwrite(cls, op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...], level: int) -> bool:
-        """Write into the primal's memory, which others look at; tangents, which nobody shares, are made anew."""
+        """Write into the primal's memory, which views share; tangents, which are not shared, are made anew."""
         base = x if x.lineage is None else x.lineage.base
         if not (_has_memory(x.array) and _has_memory(base.array)) or x.node is not None or base.node is not None:
             if isinstance(x.array, cls) or isinstance(base.array, cls) or not _has_memory(base.array):

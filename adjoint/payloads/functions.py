@@ -24,7 +24,7 @@ _GUIDE = "a forward without ctx and a setup_context(ctx, inputs, output) staticm
 
 
 class VmapInfo(NamedTuple):
-    """What a function's vmap rule is told."""
+    """What a function's vmap rule is given."""
 
     batch_size: int
     randomness: str

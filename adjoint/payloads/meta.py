@@ -1,7 +1,7 @@
 """Meta: values of the device "meta", which have a shape, a dtype and strides, and no elements.
 
 An op on such values gives another. Elementwise ops and products are worked out from shapes alone; any other
-kernel runs, on memory that is all zeros and takes no room, and what it returns is forgotten but for its shape.
+kernel runs, on memory that is all zeros and takes no space, and what it returns is dropped but for its shape.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class Meta(Speaking):
         return cls.like(value)
 
     def zeros(self) -> Any:
-        """Return zeros of this shape and these strides, which take room only where they are written."""
+        """Return zeros of this shape and these strides, which take space only where they are written."""
         if 0 in self.shape:
             return np.zeros(self.shape, self.dtype)
         extent = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + self.dtype.itemsize
-        room = np.zeros(extent, np.uint8) if extent < 1 << 24 else np.frombuffer(_reserved(extent), np.uint8)
-        first = room[: self.dtype.itemsize].view(self.dtype)
+        buffer = np.zeros(extent, np.uint8) if extent < 1 << 24 else np.frombuffer(_reserved(extent), np.uint8)
+        first = buffer[: self.dtype.itemsize].view(self.dtype)
         return np.lib.stride_tricks.as_strided(first, self.shape, self.strides)
 
     @property

@@ -77,7 +77,7 @@ class Recorder(Observer):
             if last is event:
                 break
 
-    # --- what an observer hears ---
+    # --- events that an observer receives ---
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Time a primitive."""

@@ -1,7 +1,7 @@
 """The safetensors format, read strictly and written without its package: names, dtypes, shapes, bytes; no code.
 
 A file is eight bytes that say how long the header is, the header in JSON, and the elements of all tensors one after
-the other. The reader takes nothing on trust: every size is checked before memory is asked for.
+the other. The reader takes nothing on trust: every size is checked before memory is allocated.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ __all__ = ["FileFormatError", "Source", "opened", "replacing"]
 
 
 class FileFormatError(pickle.UnpicklingError, RuntimeError):
-    """A file is damaged, of an unknown kind, or asks for what loading never does; nothing of it was run.
+    """A file is damaged, of an unknown kind, or requests what loading never does; nothing of it was run.
 
     It is both of what ``torch.load`` raises for such files, `pickle.UnpicklingError` and `RuntimeError`.
     """
@@ -135,7 +135,7 @@ def replacing(f: Any) -> Iterator[IO[bytes]]:
 def _partial(path: str) -> Iterator[IO[bytes]]:
     """Open a file beside `path` that takes its place when the block ends well, and goes when it does not.
 
-    Until then it has no name, where the system can do that, so that nobody finds it and a killed process leaves nothing
+    Until then it has no name, where the system can do that, so that none finds it and a killed process leaves nothing
     behind. Its name is not to be guessed, and it is never readable by more than the file that it replaces.
     """
     folder, name = os.path.split(path)
@@ -232,7 +232,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _abandoned(path: str) -> bool:
-    """Return whether nobody writes a file any more, though a process has the number of the one that did.
+    """Return whether a file has no writer any more, though a process has the number of the one that wrote it.
 
     In a container every program may have the number 1.
     """

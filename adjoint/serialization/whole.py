@@ -111,14 +111,14 @@ def _torch_name(obj: Any) -> str:
     if isinstance(obj, type):
         return f"{home_of(module, name) if module.startswith('adjoint') else module}.{name}"
     for home in ("nn.functional", "", "special", "linalg", "fft", "autograd"):
-        room = sys.modules.get(f"adjoint.{home}".rstrip("."))
-        if _inner(getattr(room, obj.__name__, None)) is _inner(obj):
+        module = sys.modules.get(f"adjoint.{home}".rstrip("."))
+        if _inner(getattr(module, obj.__name__, None)) is _inner(obj):
             return f"torch.{home}.{obj.__name__}".replace("..", ".")
     return f"torch{module.removeprefix('adjoint').removeprefix('torch')}.{name}"
 
 
 def _inner(function: Any) -> Any:
-    """Return the function in one that asks subclasses first."""
+    """Return the function inside one that queries subclasses first."""
     return function._function if isinstance(function, Asking) else function
 
 

@@ -1,7 +1,7 @@
 """Compressed forms of sparse matrices: by rows or columns, of single elements or of blocks.
 
 A sparse tensor keeps the places of its elements whatever its form; the numbers of a compressed form are worked out
-from them when somebody asks.
+from them when first needed.
 """
 
 from __future__ import annotations

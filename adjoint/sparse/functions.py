@@ -93,7 +93,7 @@ def _over_elements(function: Any, input: Any, dim: int, dtype: Any) -> SparseTen
     held = whole._held if dtype is None else whole._held.to(dtype)
     least = words.full(tuple(whole.shape), -math.inf, dtype=held.dtype, device=held.device)
     dense = least.index_put(tuple(whole._at.unbind(0)), held)
-    # Rows without elements have no softmax; nobody looks at them, but their NaN must not reach a gradient.
+    # Rows without elements have no softmax; they are never read, but their NaN must not reach a gradient.
     nothing = (dense == -math.inf).all(dim, keepdim=True)
     return sparse_mask(function(words.where(nothing, 0.0, dense), dim), whole)
 

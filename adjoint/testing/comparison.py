@@ -97,8 +97,8 @@ def assert_close(
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     if (rtol is None) != (atol is None):
-        lacking = "rtol" if rtol is None else "atol"
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {lacking}.")
+        missing = "rtol" if rtol is None else "atol"
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
     options = Options(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_stride)
     try:
         compare(actual, expected, options)

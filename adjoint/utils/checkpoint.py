@@ -1,7 +1,7 @@
 """Checkpointing: keep only the inputs of a part of the program, and compute what its backward needs again.
 
 While the part runs, hooks take every value that an op keeps and leave an empty `_Place` for it. The first place
-that a backward pass asks for makes the part run once more, with the random numbers and autocast of the first
+that a backward pass needs makes the part run once more, with the random numbers and autocast of the first
 run; its ops keep the same values in the same order, and these fill the places. The graph of the second run is
 thrown away: gradients flow through that of the first.
 """

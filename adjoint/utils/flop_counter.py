@@ -161,7 +161,7 @@ def _convolution(op: Any, inputs: Any, params: Any, out: Any) -> tuple[Any, tupl
     x, y = inputs[0], inputs[1]
     stride, padding, dilation = params[0], params[1], params[2]
     transposed = op.name == "conv_transpose"
-    if op.name == "weigh":  # the gradient for a weight, of an image and the gradient of its convolution
+    if op.name == "conv_weight":  # the gradient for a weight, of an image and the gradient of its convolution
         image = (get_shape(y), get_shape(x), get_shape(out))
         return aten.convolution_backward, (*image, None, stride, padding, dilation, False, 0, 1, [False, True, False])
     if engine.running.tasks:  # the gradient for an image is the opposite convolution of that of its convolution
@@ -180,7 +180,7 @@ def _operator(op: Any, inputs: Any, params: Any, out: Any) -> tuple[Any, tuple[A
         return _linear(*inputs)
     if op.name == "contract":
         return _contraction(*inputs[:2], *params[:3])
-    if op.name in ("conv", "conv_transpose", "weigh"):
+    if op.name in ("conv", "conv_transpose", "conv_weight"):
         return _convolution(op, inputs, params, out)
     return getattr(aten, aten_name(op)), (*inputs, *params)
 

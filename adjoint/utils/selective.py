@@ -35,7 +35,7 @@ class CheckpointPolicy(Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the op: whether this is the second run."""
+    """What a policy is given besides the op: whether this is the second run."""
 
     def __init__(self, *, is_recompute: bool) -> None:
         self.is_recompute = is_recompute

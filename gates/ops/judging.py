@@ -142,7 +142,7 @@ def judged(case: Case, T: Any) -> list[Difference]:
                 found.append(Difference("wrong", check, f"{i} {what}: " + _shown(at, x, y)))
     if "vmap" in case.checks and not isinstance(mine["value"], Exception):
         found += _judged_batch(case)
-    return [d._replace(kind="known") if known(case, d) else d for d in found if not better(case, d)]
+    return [d for d in found if not better(case, d)]
 
 
 def _judged_batch(case: Case) -> Iterator[Difference]:
@@ -216,19 +216,6 @@ BETTER: dict[str, tuple[str, ...]] = {
     # torch loses how the gradient of the bias depends on the cotangent, if there is no weight
     "nn.functional.layer_norm": ("second",),
 }
-
-
-# What is wrong and allowed for now, by operator and check: printed, and not counted.
-KNOWN: dict[str, tuple[str, ...]] = {
-    # the cube of a small norm's inverse overflows on the way to a second derivative that would fit
-    "nn.functional.cosine_similarity": ("second",),
-}
-
-
-def known(case: Case, difference: Difference) -> bool:
-    """Return whether a difference is one that is allowed for now: in half precision."""
-    half = any(a.dtype in ("float16", "bfloat16") for a in arrays(case.call))
-    return half and difference.check in KNOWN.get(case.call.name, ())
 
 
 def better(case: Case, difference: Difference) -> bool:

@@ -388,7 +388,7 @@ SAMPLES: dict[str, list[Any]] = {
              via(lambda x, w: F.conv2d(x, w, groups=2), floats(1, 2, 3, 3), floats(2, 1, 2, 2, k=1))],
     "conv_transpose": [via(lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2), floats(1, 2, 3),
                            floats(2, 2, 3, k=1), floats(2, k=2))],
-    "weigh": [back(lambda w: F.conv1d(_like(w, floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
+    "conv_weight": [back(lambda w: F.conv1d(_like(w, floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
     "im2col": [via(lambda x: F.unfold(x, 2, padding=1), floats(1, 2, 3, 3))],
     "col2im": [via(lambda x: F.fold(x, (3, 3), 2), floats(1, 4, 4))],
     **_both("avg_pool{n}d", lambda n: lambda x: getattr(F, f"avg_pool{n}d")(x, 2)),
@@ -406,6 +406,7 @@ SAMPLES: dict[str, list[Any]] = {
     **_both("upsample_bicubic2d_aa", lambda n: _shrink("bicubic"), ranks=(2,)),
     **{f"max_pool{n}d": [via(_named(f"max_pool{n}d", 2), image(n))] for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": [via(_named(f"adaptive_max_pool{n}d", 3), image(n))] for n in (1, 2, 3)},
+    "max_pool_backward": [back(lambda x: F.max_pool2d(x, 2), image(2))],
     "where_largest": [via(lambda x: F.max_pool2d(x, 2, return_indices=True)[1], image(2))],
     "where_largest_at": [via(lambda x, s: F.fractional_max_pool2d(x, 2, (2, 2), _random_samples=s),
                              image(2), unit(1, 1, 2))],
@@ -429,7 +430,7 @@ SAMPLES: dict[str, list[Any]] = {
                        floats(2, k=1), floats(2, k=2))],
     "group_norm": [via(lambda x, w, b: F.group_norm(x, 2, w, b), floats(2, 4, 3), floats(4, k=1), floats(4, k=2))],
     "rms_norm": [via(lambda x, w: F.rms_norm(x, (4,), w), _X, floats(4, k=1))],
-    "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal, None)
+    "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal)
                for causal in (False, True)],
     "flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), 0.7, causal) for causal in (False, True)],
     "masked_flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), mask, 0.7, False, 1.0, 0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.devices.cpu import convolution
+from adjoint.devices.cpu import sizes
 from tests.oracle import needs_torch, same
 
 from .agreement import agree, batches, numbers
@@ -86,7 +86,7 @@ def test_blocks_do_not_show(
         return [out.detach(), *adjoint.autograd.grad(out, tensors, cotangent)]
 
     whole = run()
-    monkeypatch.setattr(convolution, "_BLOCK", block)
+    monkeypatch.setattr(sizes, "COLUMNS", block)
     for a, b in zip(run(), whole, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
 

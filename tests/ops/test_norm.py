@@ -148,3 +148,21 @@ def test_rows_of_equal_numbers_are_normalized_to_zero(rows: int, width: int) -> 
     y = adjoint.nn.functional.layer_norm(x, (width,))
     y.sum().backward()
     assert y.abs().max() == 0 and x.grad.abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-3])
+def test_derivatives_of_the_cosine_of_short_vectors_in_half_precision(scale: float) -> None:
+    """The cube of the inverse of their length does not fit where first and second derivatives do."""
+
+    A = np.array(X, dtype=np.float16).astype(np.float64)
+
+    def derivatives(dtype: str) -> list[np.ndarray]:
+        x, y = (
+            adjoint.tensor(v, dtype=getattr(adjoint, dtype), requires_grad=True) for v in (A * scale, A[::-1].copy())
+        )
+        first = adjoint.autograd.grad(functional.cosine_similarity(x, y).sum(), [x, y], create_graph=True)
+        second = adjoint.autograd.grad((first[0] * scale).sum() + first[1].sum(), [x, y])
+        return [g.detach().double().numpy() for g in (*first, *second)]
+
+    for half, double in zip(derivatives("float16"), derivatives("float64")):
+        np.testing.assert_allclose(half, double, rtol=1e-2, atol=2e-2 * np.abs(double).max())

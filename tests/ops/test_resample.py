@@ -203,12 +203,12 @@ def test_refusals(program: Any) -> None:
 
 
 def test_uneven_taps_transpose() -> None:
-    from adjoint.devices.cpu.taps import Taps, mix
+    from adjoint.ops.windows import Taps, weighted_sums
 
     rng = np.random.default_rng(0)
     index = rng.integers(0, 5, (8, 3))
     valid, weights = rng.random((8, 3)) < 0.7, rng.random((8, 3))
     taps = Taps.of(5, index, weights, valid, divide_out=np.arange(1, 9))
-    matrix, back = mix(np.eye(5), (taps,)), mix(np.eye(8), (taps.transposed,))
+    matrix, back = weighted_sums(np.eye(5), (taps,)), weighted_sums(np.eye(8), (taps.transposed,))
     np.testing.assert_allclose(matrix.T, back, rtol=1e-15)
     assert taps.transposed.transposed is taps

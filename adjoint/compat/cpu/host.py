@@ -26,7 +26,7 @@ def set_device(device: Any) -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Do nothing: the host computes when it is told to."""
+    """Do nothing: the CPU computes synchronously."""
 
 
 def current_stream(device: Any = None) -> Any:

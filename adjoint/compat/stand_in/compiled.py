@@ -15,18 +15,18 @@ __all__ = ["REFERENCES", "TABLES_OF_FUNCTIONS", "VARIABLE_FUNCTIONS"]
 
 
 class Functions(types.ModuleType):
-    """Functions of some of adjoint's rooms, under the names of torch's compiled ones."""
+    """Functions of some of adjoint's modules, under the names of torch's compiled ones."""
 
-    def __init__(self, name: str, rooms: tuple[str, ...], prefix: str = "", methods: bool = False) -> None:
+    def __init__(self, name: str, modules: tuple[str, ...], prefix: str = "", methods: bool = False) -> None:
         super().__init__(f"torch.{name}")
-        self.__dict__.update(_rooms=rooms, _prefix=prefix, _methods=methods, __path__=[])
+        self.__dict__.update(_modules=modules, _prefix=prefix, _methods=methods, __path__=[])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not name.startswith(self._prefix):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         short = name.removeprefix(self._prefix)
-        for room in self._rooms:
-            found = getattr(importlib.import_module(room), short, None)
+        for module_name in self._modules:
+            found = getattr(importlib.import_module(module_name), short, None)
             if callable(found) and not isinstance(found, Unsupported):
                 return found
         method = getattr(importlib.import_module("adjoint").Tensor, short, None) if self._methods else None
@@ -38,8 +38,8 @@ class Functions(types.ModuleType):
 
     def __dir__(self) -> list[str]:
         names: set[str] = set()
-        for room in self._rooms:
-            module = importlib.import_module(room)
+        for module_name in self._modules:
+            module = importlib.import_module(module_name)
             names |= {n for n in dir(module) if not n.startswith("_") and callable(getattr(module, n, None))}
         return sorted(self._prefix + name for name in names)
 

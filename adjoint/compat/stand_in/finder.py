@@ -37,7 +37,7 @@ _COMMANDS = frozenset({"distributed.launch", "distributed.run"})
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds what is asked for under the name of torch."""
+    """Finds modules under the name of torch."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -99,7 +99,7 @@ class _LastFinder(importlib.abc.MetaPathFinder):
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """What is told about the package."""
+    """The metadata of the package."""
 
     def read_text(self, filename: str) -> str | None:
         """Return the text of a file of metadata."""
@@ -142,7 +142,7 @@ def _module_of(rest: str) -> types.ModuleType | None:
 
 
 # What a program sees no classes of, or sees under other names already.
-_OWN_ROOMS = ("core", "ops", "devices", "payloads", "compiler", "stand_in", "explanation", "viz", "serialization")
+_OWN_PACKAGES = ("core", "ops", "devices", "payloads", "compiler", "stand_in", "explanation", "viz", "serialization")
 
 
 def _renamed(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.ModuleSpec | None:
@@ -166,8 +166,8 @@ def _rename_classes(name: str) -> None:
     """Let classes say that they are in torch's modules: libraries and files ask a class where it is from."""
     for path, module in list(sys.modules.items()):
         if path == name or path.startswith(name + "."):
-            room = public_path(path).split(".")[1:2]
-            for kind in list(vars(module).values()) if not room or room[0] not in _OWN_ROOMS else ():
+            package = public_path(path).split(".")[1:2]
+            for kind in list(vars(module).values()) if not package or package[0] not in _OWN_PACKAGES else ():
                 if isinstance(kind, type) and kind.__module__ == path:
                     kind.__module__ = home_of(path, kind.__name__)
 
@@ -213,7 +213,7 @@ def install() -> None:
     adjoint.__version__ = version.__version__ = TORCH_VERSION  # type: ignore[attr-defined]
     _C.__path__ = []  # torch's has modules in it
     _module_of("")
-    for name in [*sys.modules, *(f"adjoint.{room}" for room in ADDED if room)]:
+    for name in [*sys.modules, *(f"adjoint.{package}" for package in ADDED if package)]:
         if name.startswith("adjoint."):
             rest = public_path(name).removeprefix("adjoint.")
             sys.modules[f"torch.{rest}"] = _module_of(rest) or sys.modules[name]
@@ -267,7 +267,7 @@ def _answer_missing(module: types.ModuleType, rest: str) -> None:
     """Let a module answer for what it lacks: modules that torch's has in it, and names that do not matter until used.
 
     Suites import dozens of names from torch's helpers for tests at once, and private names from everywhere; a
-    program may never use the one that is lacking.
+    program may never use the missing one.
     """
     own = module.__dict__.get("__getattr__")
     if getattr(own, "_answers_missing", False):

@@ -1,6 +1,6 @@
 """torch's tables of operators, layers and optimizers for tests: here they are empty, so that a test of each is of none.
 
-Whoever has torch's own tables can lay them over these: they run on adjoint.
+Where torch's own tables are at hand they can replace these: they run on adjoint.
 """
 
 from __future__ import annotations

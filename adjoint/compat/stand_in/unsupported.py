@@ -21,7 +21,7 @@ class Unsupported:
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise: there is nothing to call; but who asks whether something is here is told that it is not."""
+        """Raise: there is nothing to call; but a check for its presence returns False."""
         if self.__name__.startswith(("has_", "is_")) and not args:
             return False
         raise NotImplementedError(
@@ -92,7 +92,7 @@ def unsupported(name: str) -> Unsupported:
 
 
 class _Base:
-    """The base that a class gets when it asks for one that is not offered."""
+    """The base class that stands for one that is unsupported."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} is based on a class of torch that adjoint does not offer")

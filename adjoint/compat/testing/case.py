@@ -144,7 +144,7 @@ class TestCase(Expectations):
         self._rel_tol = prec
 
     def setUp(self) -> None:
-        """Seed the random numbers; leave quick tests out where only slow ones are asked for."""
+        """Seed the random numbers; leave quick tests out where only slow ones are selected."""
         if TEST_SKIP_FAST and not getattr(getattr(self, self._testMethodName), "slow_test", False):
             raise unittest.SkipTest("test is fast; we disabled it with PYTORCH_TEST_SKIP_FAST")
         set_rng_seed()
@@ -167,8 +167,8 @@ class TestCase(Expectations):
         """Fail unless two things are equal, tensors and numbers in them within a tolerance."""
         __tracebackhide__ = True
         if (rtol is None) != (atol is None):
-            lacking = "rtol" if rtol is None else "atol"
-            raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {lacking}.")
+            missing = "rtol" if rtol is None else "atol"
+            raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
         least = (0.0, 0.0) if rtol is not None else (self.rel_tol, self.precision)
         options = Options(True, rtol, atol, equal_nan, exact_device, exact_dtype, exact_stride, *least)
         try:

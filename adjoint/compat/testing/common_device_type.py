@@ -107,7 +107,7 @@ def get_desired_device_type_test_bases(
     include_meta: bool = False,
     allow_hpu: bool = False,
 ) -> list[Any]:
-    """Return the classes of the kinds of device that a test, and whoever runs the suite, ask for."""
+    """Return the classes of the kinds of device that a test and the runner of the suite select."""
     found = filter_desired_device_types(device_type_test_bases, except_for, only_for)
     only, without = (
         [name for name in os.environ.get(key, "").split(",") if name] or None

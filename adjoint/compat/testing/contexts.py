@@ -208,7 +208,7 @@ def swap(swap_values: Any) -> Iterator[None]:
 
 
 def find_free_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return a free port."""
     with contextlib.closing(socket.socket()) as listening:
         listening.bind(("localhost", 0))
         return int(listening.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What a test-suite asks about the machine and about how it is run."""
+"""What a test suite queries about the machine and about how it is run."""
 
 from __future__ import annotations
 

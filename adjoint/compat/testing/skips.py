@@ -198,7 +198,7 @@ skipCUDANonDefaultStreamIf = serialTest = skipCUDAMemoryLeakCheckIf
 
 
 def slowTest(fn: Test) -> Test:
-    """Run a test only where slow ones are asked for, by ``PYTORCH_TEST_WITH_SLOW=1``."""
+    """Run a test only where slow ones are selected, by ``PYTORCH_TEST_WITH_SLOW=1``."""
     reason = "test is slow; run with PYTORCH_TEST_WITH_SLOW to enable test"
     wrapped = unittest.skipUnless(flags.TEST_WITH_SLOW, reason)(fn)
     wrapped.slow_test = True  # type: ignore[attr-defined]

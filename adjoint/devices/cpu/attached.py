@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from . import attention as attention
+from . import convolution as convolution
 from . import entropy as entropy
+from . import extremes as extremes
+from . import ordering as ordering
+from . import pooling as pooling
 from . import products as products
 from . import reductions as reductions
 from . import rowwise as rowwise
+from . import scans as scans
 from .table import override as override

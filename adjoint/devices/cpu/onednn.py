@@ -468,7 +468,7 @@ def _pool_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> Plan:
 
 
 @_planned
-def _pool_back_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> Plan:
+def _pool_backward_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> Plan:
     x, out = rows(shape), rows((*shape[:2], *size))
     forward, window = _pooling_forward(x, out, windows)
     back = _descriptor("pooling_backward", _POOLING_MAX, x, out, *window, forward)
@@ -490,10 +490,10 @@ def max_pool(x: Any, windows: tuple[Ints, ...], out: Any) -> bool:
     return _pool(x, windows, out) is not None
 
 
-def max_pool_back(g: Any, x: Any, windows: tuple[Ints, ...], out: Any) -> bool:
+def max_pool_backward(g: Any, x: Any, windows: tuple[Ints, ...], out: Any) -> bool:
     """Write zeros with `g` added where the maxima of the windows are."""
     notes = _pool(x, windows, np.empty_like(g))
-    plan = _pool_back_plan(x.shape, windows, g.shape[2:])
+    plan = _pool_backward_plan(x.shape, windows, g.shape[2:])
     if notes is None or plan is None:
         return False
     plan(g, out, notes)

@@ -10,22 +10,40 @@ from typing import Any
 
 import numpy as np
 
-from . import provider
+from ..._typing import Array, Kernel
+from . import provider, sizes
 from .rows import run_cuts
+from .table import override
 from .threads import share
 
-_LEAST = 2048  # elements from which on the passes pay,
-_BLOCK = 1 << 15  # and how many stay in the cache between them
-_SHARE = 1 << 16
-_FEW = 32  # of so many best ones, each that is found moves all the others
 _int32, _int64 = np.dtype("int32"), np.dtype("int64")
 _PLACE = np.int64(0xFFFFFFFF)
 
 
+@override.around("argsort")
+def _argsort(definition: Kernel) -> Kernel:
+    def argsort(x: Array, axis: int, descending: bool) -> Array:
+        if type(x) is not np.ndarray or not x.ndim or x.dtype.kind not in "fiub":
+            return definition(x, axis, descending)
+        return _stable(x, axis, descending)
+
+    return argsort
+
+
+def _stable(x: Array, axis: int, descending: bool) -> Array:
+    """Return the indices that sort along an axis; equal elements keep their order."""
+    if x.size >= sizes.SORT and (found := order(x, axis, descending)) is not None:
+        return found
+    if not descending:
+        return x.argsort(axis, "stable")
+    # The order of the reversed elements, reversed.
+    return np.ascontiguousarray(x.shape[axis] - 1 - np.flip(np.flip(x, axis).argsort(axis, "stable"), axis))
+
+
 def order(x: Any, axis: int, descending: bool) -> Any:
     """Return the places of elements along an axis in order, NaN as the largest; None where NumPy does as well."""
-    n, kind = x.shape[axis] if x.ndim else 0, x.dtype.char
-    if x.size < _LEAST or n < 4 or n > _PLACE // 2 or kind not in "efil":
+    n, kind = x.shape[axis], x.dtype.char
+    if n < 4 or n > _PLACE // 2 or kind not in "efil":
         return None
     low: Any = 0
     if kind == "l":
@@ -34,13 +52,13 @@ def order(x: Any, axis: int, descending: bool) -> Any:
             return None
     rows = np.ascontiguousarray(np.moveaxis(x, axis, -1)).reshape(-1, n)
     found = np.empty(rows.shape, np.int64)
-    step = max(_BLOCK // n, 1)
+    step = max(sizes.SORT_BLOCK // n, 1)
 
     def work(start: int, stop: int) -> None:
         for i in range(start, stop, step):
             _sort(rows[i : min(i + step, stop)], low, descending, found[i : min(i + step, stop)])
 
-    share(work, len(rows), max(_SHARE // n, 1))
+    share(work, len(rows), max(sizes.THREAD_SORT // n, 1))
     shape = (*x.shape[:axis], *x.shape[axis + 1 :], n)
     return np.ascontiguousarray(np.moveaxis(found.reshape(shape), -1, axis))
 
@@ -67,16 +85,13 @@ def _keys(rows: Any) -> Any:
     return keys
 
 
-def best(x: Any, axis: int, count: int, largest: bool) -> Any:
-    """Return the places of a few largest or smallest elements along the last axis; None where NumPy must look at all.
-
-    Best first, and of equal ones the first first.
-    """
+def _one_by_one(x: Any, axis: int, count: int, largest: bool) -> Any:
+    """Return the indices of a few best elements along the last axis; None where NumPy must look at all."""
     n = x.shape[axis]
-    if axis != x.ndim - 1 or not 0 < count <= _FEW or count * 8 > n or not x.flags.c_contiguous or x.dtype.kind != "f":
+    if axis != x.ndim - 1 or not 0 < count <= sizes.BEST_ONE_BY_ONE or not x.flags.c_contiguous or x.dtype.kind != "f":
         return None
     if provider.loops("best", x) is None:
-        places = _above(x.reshape(-1, n), count, largest) if x.size > _LEAST else None
+        places = _above(x.reshape(-1, n), count, largest) if x.size > sizes.SORT else None
         return None if places is None else places.reshape(*x.shape[:-1], count)
     from . import moves
 
@@ -104,3 +119,24 @@ def _above(rows: Any, count: int, largest: bool) -> Any:
     order = np.lexsort((sign * rows.reshape(-1)[found], row))
     starts = np.searchsorted(row, np.arange(n))
     return (found % width)[order[starts[:, None] + np.arange(count)]]
+
+
+def _few_of_many(x: Array, axis: int, count: int, largest: bool) -> bool:
+    return x.shape[axis] >= sizes.BEST and 0 < count <= x.shape[axis] // sizes.BEST_SHARE and x.dtype.kind != "c"
+
+
+@override("best", when=_few_of_many)
+def best(x: Array, axis: int, count: int, largest: bool) -> Array:
+    """Return the indices of the largest or smallest elements along an axis: best first, equal ones in order."""
+    n, lead = x.shape[axis], (slice(None),) * axis
+    x = x.astype(np.float32) if x.dtype.name == "bfloat16" else x
+    found = _one_by_one(x, axis, count, largest)
+    if found is not None:
+        return found
+    if largest:
+        found = np.argpartition(x, n - count, axis)[(*lead, slice(n - count, None))]
+    else:
+        found = np.argpartition(x, count - 1, axis)[(*lead, slice(0, count))]
+    found.sort(axis)  # so that equal elements come in their order
+    order = _stable(np.take_along_axis(np.asarray(x), found, axis), axis, largest)
+    return np.take_along_axis(found, np.asarray(order), axis)

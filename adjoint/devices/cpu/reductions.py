@@ -1,4 +1,4 @@
-"""Sums and running sums of large arrays: by dot products, which add faster than NumPy and as exactly, on threads.
+"""Sums, means, products, variances and norms. Large arrays are added by dot products, faster than NumPy and as exactly.
 
 The order in which numbers are added depends on the shape alone, never on the number of threads.
 """
@@ -10,23 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from . import blas, provider, sizes
+from ..._typing import Array, Axes, Kernel
+from . import provider, sizes
 from .copying import uniform
 from .rows import pieces, run_cuts, run_rows
 from .table import override
 from .threads import share
 
-_NARROW = 32  # columns that are worth a vector
-_SHARE_COLUMNS = 1 << 17  # elements of columns that are worth a thread
-_WIDTH = 512  # numbers that are added in one dot product
-_SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
-_SHARE_COMPILED = 1 << 18  # one of OpenMP's for compiled ones,
-_COMPILED = 1 << 15
-_SIDE = 16  # numbers in a row of a triangle of ones
-_SHARE_TRIANGLES = 1 << 17  # for running sums by products,
-_SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
+_WIDTH = 512  # elements that are added in one dot product
 ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
+_reduce: Kernel = np.add.reduce
+_multiply: Kernel = np.multiply.reduce
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
 
@@ -53,11 +48,11 @@ def total(x: Any) -> Any:
 def _in_blocks(name: str, kinds: str, *given: Any) -> Any:
     """Return the sum of what a compiled loop finds for each block of dense vectors; None where there is none."""
     x = given[0]
-    loops = provider.loops("sum", x) if x.size > _COMPILED else None
+    loops = provider.loops("sum", x) if x.size > sizes.COMPILED_SUM else None
     if loops is None:
         return None
     parts = np.empty(-(-x.size // _WIDTH), x.dtype)
-    run_cuts(getattr(loops, name), kinds, parts.size, x.size, *given, _WIDTH, parts, least=_SHARE_COMPILED)
+    run_cuts(getattr(loops, name), kinds, parts.size, x.size, *given, _WIDTH, parts, least=sizes.THREAD_SUM_COMPILED)
     return np.add.reduce(parts)
 
 
@@ -75,18 +70,18 @@ def _row_sums(x: Any, y: Any = None) -> Any:
     """Return the sums of rows; times those of `y`, if given."""
     n, width = x.shape
     out = np.empty(n, x.dtype)
-    if x.size > _COMPILED:
+    if x.size > sizes.COMPILED_SUM:
         # At once, not only where loops are loaded: the same sum is to have the same bits all along.
         loops = provider.loops("sum", x) if y is None and x.flags.c_contiguous else None
         if loops is not None:
-            run_rows(loops.sum_rows, "rv", x, out, count=pieces(x, _SHARE_COMPILED))
+            run_rows(loops.sum_rows, "rv", x, out, count=pieces(x, sizes.THREAD_SUM_COMPILED))
             return out
     ones = _ONES[x.dtype][:width]
 
     def work(start: int, stop: int) -> None:
         np.vecdot(x[start:stop], ones if y is None else y[start:stop], out=out[start:stop])
 
-    share(work, n, max(_SHARE // width, 1))
+    share(work, n, max(sizes.THREAD_SUM // width, 1))
     return out
 
 
@@ -180,35 +175,14 @@ def sums(x: Any, axes: tuple[int, ...]) -> Any:
     return None
 
 
-def row_products(x: Any) -> Any:
-    """Return the products along the last axis; None where NumPy must do."""
-    loops = provider.loops("sum", x) if x.flags.c_contiguous else None
-    if loops is None:
-        return None
-    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape[:-1], x.dtype)
-    run_rows(loops.product_rows, "rv", rows, out.reshape(-1), count=pieces(rows, _SHARE_COMPILED))
-    return out
-
-
-def row_products_back(numbers: Any, x: Any) -> Any:
-    """Return a number for each row, divided by the row's elements; None where one is zero, or NumPy must do."""
-    loops = provider.loops("sum", x) if x.flags.c_contiguous and numbers.dtype is x.dtype else None
-    if loops is None:
-        return None
-    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape, x.dtype)
-    given = np.ascontiguousarray(numbers).reshape(-1), out.reshape(rows.shape), np.empty(len(rows), x.dtype)
-    run_rows(loops.product_back_rows, "rvrv", rows, *given, count=pieces(rows, _SHARE_COMPILED))
-    return None if given[2].any() else out
-
-
 def _column_sums(x: Any) -> Any:
     """Return the sums of columns."""
     rows, width = x.shape
-    loops = provider.loops("sum", x) if width >= _NARROW else None
+    loops = provider.loops("sum", x) if width >= sizes.VECTOR else None
     if loops is None:
         return _ONES[x.dtype][:rows] @ x
     out = np.empty(width, x.dtype)
-    run_cuts(loops.sum_columns, "wssw", width, x.size, x.reshape(-1), rows, width, out, least=_SHARE_COMPILED)
+    run_cuts(loops.sum_columns, "wssw", width, x.size, x.reshape(-1), rows, width, out, least=sizes.THREAD_SUM_COMPILED)
     return out
 
 
@@ -220,143 +194,171 @@ def sums_of_many(x: Any, axes: tuple[int, ...]) -> Any:
     return sums(x, axes) if x.flags.c_contiguous else None
 
 
-def running_sums(x: Any, axis: int, reverse: bool) -> Any:
-    """Return the sums of the elements up to each along an axis (from each on, if `reverse`) of an array of floats."""
-    out = np.empty(x.shape, x.dtype)
-    lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    if trail >= _NARROW and provider.loops("running", x) is not None:
-        _running_columns(x, lead, trail, reverse, out)
-        return out
-    source, target = x.reshape(lead, x.shape[axis], trail), out.reshape(lead, x.shape[axis], trail)
-    if reverse:
-        source, target = source[:, ::-1], target[:, ::-1]
-    if trail >= _WIDTH // 4:  # whole rows are added at once
+def _add(x: Array, axes: Axes, keepdims: bool) -> Array:
+    """Return the sums of an array of float32 or float64 along axes."""
+    if x.size >= sizes.SUM and axes and x.flags.c_contiguous:
+        found = sum_over_axes(x, axes, keepdims)
+        if found is not NotImplemented:
+            return found
+    return _reduce(x, axes, None, None, keepdims)
 
-        def by_rows(start: int, stop: int) -> None:
-            for source_of, target_of in zip(source, target, strict=True):
-                row = target_of[0, start:stop]
-                row[...] = source_of[0, start:stop]
-                for i in range(1, len(source_of)):
-                    row = np.add(row, source_of[i, start:stop], out=target_of[i, start:stop])
 
-        share(by_rows, trail, _SHARE_RUNNING)
-    elif trail == 1 and lead > 1 and (loops := provider.loops("running", x)) is not None:
-        rows = np.ascontiguousarray(x).reshape(lead, x.shape[axis])
-        run_rows(loops.running_sum_rows, "rbr", rows, reverse, out.reshape(rows.shape))
-        return out
-    elif trail == 1 and lead > 1 and x.size >= _COMPILED and _by_triangles(x, lead, reverse, out):
-        return out
-    elif lead > 1:
+def _kept(value: Any, rank: int, axes: Axes) -> Any:
+    """Return a reduction's result, or its gradient, with the reduced axes in place, at size 1."""
+    if not value.ndim or value.ndim == rank:
+        return value
+    left = iter(value.shape)
+    return value.reshape([1 if i in axes else next(left) for i in range(rank)])
 
-        def one_by_one(start: int, stop: int) -> None:
-            np.add.accumulate(source[start:stop], 1, None, target[start:stop])
 
-        share(one_by_one, lead, max(_SHARE_RUNNING // max(x[0].size, 1), 1))
-    else:
-        np.add.accumulate(source, 1, None, target)
+# --- Products -----------------------------------------------------------------------------------------------
+
+
+def _is_long_row(x: Array, axes: Axes) -> bool:
+    return axes == (x.ndim - 1,) and x.shape[-1] >= sizes.PRODUCT_ROW and x.dtype.kind == "f"
+
+
+@override.around("prod")
+def _prod(definition: Kernel) -> Kernel:
+    def prod(x: Array, axes: Axes, keepdims: bool) -> Array:
+        if type(x) is not ndarray or x.dtype.char not in "fdFD":
+            return definition(x, axes, keepdims)
+        if x.size > sizes.SMALL and _is_long_row(x, axes):
+            found = _row_products(x)
+            if found is not None:
+                return found[..., None] if keepdims else found
+            x = _halved(x)
+        return _multiply(x, axes, None, None, keepdims)
+
+    return prod
+
+
+def _row_products(x: Array) -> Array | None:
+    """Return the products along the last axis; None where there are no compiled loops."""
+    loops = provider.loops("sum", x) if x.flags.c_contiguous else None
+    if loops is None:
+        return None
+    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape[:-1], x.dtype)
+    run_rows(loops.product_rows, "rv", rows, out.reshape(-1), count=pieces(rows, sizes.THREAD_SUM_COMPILED))
     return out
 
 
-def _by_triangles(x: Any, lead: int, reverse: bool, out: Any) -> bool:
-    """Write running sums of rows, as products of short pieces with a triangle of ones; return whether that can be.
-
-    NumPy waits for each sum before it adds the next number; BLAS does not. Zeros times an infinity are no zeros, so
-    rows whose sums are not finite are not for it.
-    """
-    width = x.shape[-1]
-    count, rest = divmod(width, _SIDE)
-    if count < 2:
-        return False
-    rows, sums = np.ascontiguousarray(x).reshape(lead, width), out.reshape(lead, width)
-    triangle = np.tri(_SIDE, dtype=x.dtype) if reverse else np.tri(_SIDE, dtype=x.dtype).T
-    way = slice(None, None, -1) if reverse else slice(None)
-    first = rest if reverse else 0  # where pieces begin
-    tail = slice(0, rest) if reverse else slice(width - rest, None)
-    later = slice(rest, width - _SIDE) if reverse else slice(_SIDE, width - rest)  # all but the first to be summed
-    finite = True
-
-    def work(start: int, stop: int) -> None:
-        nonlocal finite
-        given, found = rows[start:stop], sums[start:stop]
-        shape = (stop - start, count, _SIDE)
-        written = _cut(found[:, first:], shape)
-        np.matmul(_cut(given[:, first:], shape), triangle, out=written)
-        before = np.add.accumulate(written[:, :, 0 if reverse else -1][:, way], 1)
-        finite = finite and bool(np.isfinite(before).all())
-        found[:, later] += np.repeat(before[:, :-1][:, way], _SIDE, 1)
-        if rest:
-            found[:, tail] = (np.add.accumulate(given[:, tail][:, way], 1) + before[:, -1:])[:, way]
-
-    with blas.alone:
-        share(work, lead, max(_SHARE_TRIANGLES // width, 1))
-    return finite
+def _halved(x: Array) -> Array:
+    """Return an array with the same products along its last axis, which is short: halves multiply in vectors."""
+    while (n := x.shape[-1]) >= sizes.PRODUCT_ROW:
+        half = n // 2
+        first = x[..., :half] * x[..., half : 2 * half]
+        if n % 2:
+            first[..., 0] *= x[..., -1]
+        x = first
+    return x
 
 
-def _cut(rows: Any, shape: tuple[int, ...]) -> Any:
-    """Return a view of rows, each cut into short pieces."""
-    step = rows.itemsize
-    return np.lib.stride_tricks.as_strided(rows, shape, (rows.strides[0], shape[2] * step, step))
+@override.around("prod", gradient="x")
+def _prod_x(rule: Kernel) -> Kernel:
+    """Return the gradient of products of factors that are not zero."""
+
+    def prod_backward(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Array:
+        if type(g) is not ndarray or type(x) is not ndarray:
+            return rule(g, x, out, axes, keepdims)
+        if x.size >= sizes.PRODUCT_BACKWARD and _is_long_row(x, axes):
+            found = _row_products_backward(g * out, x)
+            if found is not None:
+                return found
+        return _kept(g * out, x.ndim, axes) / x if x.all() else rule(g, x, out, axes, keepdims)
+
+    return prod_backward
 
 
-def running_products(x: Any, axis: int) -> Any:
-    """Return the products of the elements up to each along an axis of an array of floats."""
-    loops = provider.loops("running", x) if axis == x.ndim - 1 else None
-    return x.cumprod(axis=axis) if loops is None else _by_rows(loops.running_product_rows, x)
-
-
-def running_products_back(g: Any, x: Any, y: Any, axis: int) -> Any:
-    """Return the gradient of an array whose running products are `y`; None where there are only NumPy's passes."""
-    loops = provider.loops("running", x) if axis == x.ndim - 1 and g.dtype is x.dtype else None
-    return None if loops is None else _by_rows(loops.running_product_back_rows, g, x, y)
-
-
-def _by_rows(loop: Any, *arrays: Any) -> Any:
-    """Return what a loop over the rows of arrays of one shape writes."""
-    width = arrays[0].shape[-1]
-    out = np.empty(arrays[0].shape, arrays[0].dtype)
-    rows = [np.ascontiguousarray(a).reshape(-1, width) for a in (*arrays, out)]
-    run_rows(loop, "r" * len(rows), *rows)
-    return out
-
-
-def _running_columns(x: Any, lead: int, trail: int, reverse: bool, out: Any) -> None:
-    """Write running sums down the columns of matrices; each thread has some of the columns."""
-    from . import moves
-
-    step = 0 if uniform(x) else trail
-    rows = np.ascontiguousarray(x).reshape(-1) if step else np.full(trail, x[(0,) * x.ndim], x.dtype)
-    given = (rows, step, lead, x.size // (lead * trail), trail, int(reverse), out.reshape(-1))
-    run_cuts(moves.running_sums, "wsssssw", trail, x.size, *given, least=_SHARE_COLUMNS)
-
-
-def extremes(x: Any, axis: int, largest: bool) -> Any:
-    """Return the extremes along an axis other than the last, and their places; None where NumPy does as well."""
-    lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    if trail < _NARROW or not x.flags.c_contiguous:
+def _row_products_backward(numbers: Array, x: Array) -> Array | None:
+    """Return a number for each row, divided by the row's elements; None where one is zero, or without loops."""
+    loops = provider.loops("sum", x) if x.flags.c_contiguous and numbers.dtype is x.dtype else None
+    if loops is None:
         return None
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    if provider.loops("extreme", x) is None:
-        found = _extremes_of_columns(x.reshape(-1, trail), largest) if lead == 1 else None
-        return None if found is None else [f.reshape(shape) for f in found]
-    from . import moves
-
-    values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
-    given = (lead, x.shape[axis], trail, np.float32(-1 if largest else 1), values.reshape(-1), places.reshape(-1))
-    run_cuts(moves.extreme, "wsssfwl", trail, x.size, x.reshape(-1), *given, least=_SHARE_COLUMNS)
-    return values, places
+    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape, x.dtype)
+    given = np.ascontiguousarray(numbers).reshape(-1), out.reshape(rows.shape), np.empty(len(rows), x.dtype)
+    run_rows(loops.product_back_rows, "rvrv", rows, *given, count=pieces(rows, sizes.THREAD_SUM_COMPILED))
+    return None if given[2].any() else out
 
 
-def _extremes_of_columns(x: Any, largest: bool) -> Any:
-    """Return the extremes of a matrix's columns, and their places, found where a column equals its extreme.
+# --- Variances ----------------------------------------------------------------------------------------------
 
-    NumPy looks for places column by column, which takes ten times as long as to look for the extremes.
-    None where there are many equals, or NaNs, which equal nothing.
-    """
-    values = (np.maximum if largest else np.minimum).reduce(x, 0)
-    found = np.flatnonzero(x == values)
-    if not values.size <= found.size <= 2 * values.size:
-        return None
-    rows, columns = np.divmod(found[::-1], values.size)  # the first of equals is written last
-    places = np.full(values.size, -1)
-    places[columns] = rows
-    return None if places.min() < 0 else (values, places)
+
+def _away(x: Array, axes: Axes) -> tuple[Array, int]:
+    """Return the distances of the elements from their means, and of how many elements these are."""
+    n = math.prod([x.shape[i] for i in axes])
+    return x - _add(x, axes, True) / x.dtype.type(n), n
+
+
+def _variance(definition: Kernel, root: bool) -> Kernel:
+    def variance(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+        if type(x) is not ndarray or (x.dtype is not f32 and x.dtype is not f64):
+            return definition(x, axes, correction, keepdims)
+        away, n = _away(x, axes)
+        away *= away
+        found = _add(away, axes, keepdims) / x.dtype.type(max(n - correction, 0))
+        return np.sqrt(found) if root else found
+
+    return variance
+
+
+override.around("var")(lambda definition: _variance(definition, False))
+override.around("std")(lambda definition: _variance(definition, True))
+
+
+@override("std", gradient="x", when=lambda g, x, out, *saved: x.dtype.char in "fd" and out.all())
+def std_backward(g: Array, x: Array, out: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+    """Return the gradient of standard deviations none of which is zero."""
+    away, n = _away(x, axes)
+    free = max(n - correction, 0)
+    return _kept(g / out, x.ndim, axes) * (away * (1 / free if free else math.inf))
+
+
+# --- Norms --------------------------------------------------------------------------------------------------
+
+
+@override.around("vector_norm")
+def _vector_norm(definition: Kernel) -> Kernel:
+    def vector_norm(x: Array, p: float, axes: Axes, keepdims: bool) -> Array:
+        if p != 2 or type(x) is not ndarray or (x.dtype is not f32 and x.dtype is not f64):
+            return definition(x, p, axes, keepdims)
+        if len(axes) == x.ndim and x.ndim and not keepdims and x.flags.c_contiguous:
+            flat = x.reshape(-1)
+            return np.sqrt(flat @ flat)
+        return np.sqrt(_add(x * x, axes, keepdims))
+
+    return vector_norm
+
+
+@override.around("vector_norm", gradient="x")
+def _vector_norm_x(rule: Kernel) -> Kernel:
+    """Return the gradient of lengths of vectors none of which is zero."""
+
+    def vector_norm_backward(g: Array, x: Array, out: Array, p: float, axes: Axes, keepdims: bool) -> Array:
+        if p == 2 and type(g) is ndarray is type(x) and out.all():
+            return x * _kept(g / out, x.ndim, axes)
+        return rule(g, x, out, p, axes, keepdims)
+
+    return vector_norm_backward
+
+
+# --- Booleans of whole arrays -------------------------------------------------------------------------------
+
+
+def _counting(result: Kernel) -> Kernel:
+    """Return a reduction of a whole array to the number of elements that are not zero, which NumPy finds fastest."""
+
+    def around(definition: Kernel) -> Kernel:
+        def counted(x: Array, axes: Axes, keepdims: bool) -> Array:
+            if type(x) is not ndarray or keepdims or len(axes) != x.ndim or x.dtype.kind not in "bfic":
+                return definition(x, axes, keepdims)
+            return np.array(result(int(np.count_nonzero(x)), x.size))
+
+        return counted
+
+    return around
+
+
+override.around("all")(_counting(lambda count, size: count == size))
+override.around("any")(_counting(lambda count, size: count > 0))
+override.around("count_nonzero")(_counting(lambda count, size: count))

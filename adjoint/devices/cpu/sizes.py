@@ -6,6 +6,7 @@ A number holds for forward and backward together; below it NumPy's call costs le
 from __future__ import annotations
 
 SUM = 4097  # blocks of dot products, and compiled loops
+COMPILED_SUM = 1 << 15  # sums of which compiled loops may pay, and scans by matrix multiplication
 BROADCAST = 16384  # up to here a gradient that is repeated is copied out
 BATCH = 1 << 13  # elements of a batch of matrices that threads may share
 PLACES = 1024  # up to here the places of elements are cached for the next call
@@ -17,3 +18,29 @@ ROWS_SUMMED = 1 << 19  # elements whose sums across rows are one piece: longer s
 ROWS_BLOCK = 1 << 19  # elements of a block of rows for NumPy: threads with smaller ones meet at the interpreter's lock
 ROWS_THREAD = 1 << 17  # elements below which NumPy's passes over rows are not worth a thread
 ROWS_SMALL = 1 << 12  # elements of rows below which to choose among forms takes longer than passes
+COLUMNS = 3 << 20  # bytes of a convolution's windows at a time: what fits into a core's cache
+CONVOLUTION = 1 << 22  # elements of windows from which on threads split the samples
+SAMPLES = 16  # samples from which on a convolution's columns have them last,
+SAMPLES_LAST = 16  # where rows of the result are at most so long
+IMAGES = 1 << 17  # elements of images that are pooled at a time,
+IMAGES_SPLIT = 1 << 19  # and from which on threads split them
+SMALL = 4096  # up to here few calls of NumPy's count for more than the elements
+VECTOR = 32  # columns that are worth a vector
+EXTREMES = (1 << 15) + 1  # compiled extremes of columns
+SORT = 2048  # elements whose keys are sorted together with their places
+SORT_BLOCK = 1 << 15  # elements of rows that stay in the cache between the passes of a sort
+BEST = 256  # elements of an axis of which the best are found without sorting all,
+BEST_SHARE = 8  # if they are no more than one of so many,
+BEST_ONE_BY_ONE = 32  # and in a compiled loop, in which each one found moves all others, no more than these
+SCAN = 4097  # cumulative sums and products
+SCAN_BLOCK = 1 << 17  # elements of rows that stay in the cache between the steps of a recurrence
+PRODUCT_ROW = 17  # elements of a row whose product is computed by halves or by a compiled loop
+PRODUCT_BACKWARD = 1 << 15  # gradients of products of rows
+
+# Elements that are worth a thread:
+THREAD_SUM = 1 << 19  # sums by dot products,
+THREAD_SUM_COMPILED = 1 << 18  # and by compiled loops;
+THREAD_COLUMNS = 1 << 17  # cumulative sums and extremes of columns;
+THREAD_TRIANGLES = 1 << 17  # cumulative sums by matrix multiplication,
+THREAD_SCAN = 1 << 15  # and by additions, each of which waits for the one before;
+THREAD_SORT = 1 << 16  # sorting

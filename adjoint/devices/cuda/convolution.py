@@ -2,7 +2,6 @@
 
 Those of single channels have kernels of their own (`depthwise.py`).
 
-The three functions are those of `kernels.convolution`, the derivatives of one trilinear form.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cupy
 import numpy as np
 
-from . import arrays, cudnn, depthwise
+from ..._typing import Array, Shape
+from . import arrays, cudnn, depthwise, sizes
 from .launching import Kernels, dense
 from .products import kind_of, multiply
+from .table import override
 
-__all__ = ["correlate", "folded", "spread", "unfolded", "weigh"]
-
-Ints = tuple[int, ...]
-_BLOCK = 256 << 20  # bytes of columns at a time
 _THREADS = 256
 
 _TEXT = r"""
@@ -72,11 +70,11 @@ extern "C" __global__ void fold(const S* columns, T* x, i64 total, i64 channels,
 _kernels = Kernels(_TEXT, "T", "S")
 
 
-def _three(values: Ints, first: int) -> Ints:
+def _three(values: Shape, first: int) -> Shape:
     return (first,) * (3 - len(values)) + tuple(values)
 
 
-def _windows(inner: Ints, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Ints:
+def _windows(inner: Shape, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Shape:
     """Return what kernels are told about windows: along three axes, the first of them perhaps of size one."""
     return (
         *_three(inner, 1), *_three(kernel, 1), *_three(stride, 1), *_three(before, 0), *_three(dilation, 1),
@@ -89,19 +87,38 @@ def _launch(name: str, source: Any, out: Any, key: str, total: int, *rest: int) 
     _kernels.launch(name, (key[0], key[1]), blocks, _THREADS, (source, out, total, *rest))
 
 
-def fits(*values: Any) -> bool:
-    """Return whether arrays have a dtype and a rank that are convolved here."""
-    return all(kind_of(a.dtype) is not None and a.dtype.kind != "c" for a in values) and values[0].ndim <= 5
+def _is_float(x: Array) -> bool:
+    return kind_of(x.dtype) is not None and x.dtype.kind != "c" and x.ndim <= 5 and x.size > 0
+
+
+def _are_floats(x: Array, w: Array, *params: object) -> bool:
+    return _is_float(x) and type(w) in _CLASSES and _is_float(w)
+
+
+_CLASSES = (arrays.Array, cupy.ndarray)
+
+
+def _add_bias(out: Array, b: Array | None) -> Array:
+    if b is not None:
+        out += b.reshape((-1,) + (1,) * (out.ndim - 2))
+    return out
 
 
 def _parts(count: int, each: int) -> list[tuple[int, int]]:
     """Return spans of samples whose columns fit into a block."""
-    step = max(1, _BLOCK // max(each, 1))
+    step = max(1, sizes.COLUMNS // max(each, 1))
     return [(i, min(i + step, count)) for i in range(0, count, step)]
 
 
-def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+@override("conv", when=_are_floats)
+def conv(
+    x: Array, w: Array, b: Array | None, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape
+) -> Array:
     """Return (N, O, *size) from x (N, C, ...) and w (O, C / groups, ...)."""
+    return _add_bias(_correlate(x, w, stride, before, dilation, groups, size), b)
+
+
+def _correlate(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Array:
     x, w = dense(x), dense(w)
     shape = (len(x), len(w), *size)
     if depthwise.fits(x.shape, w.shape, shape, groups, x.dtype):
@@ -124,12 +141,19 @@ def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups
     return out
 
 
-def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
-    """Return (N, C, *size) from g (N, O, ...) and w (O, C / groups, ...)."""
+@override("conv_transpose", when=_are_floats)
+def conv_transpose(
+    x: Array, w: Array, b: Array | None, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape
+) -> Array:
+    """Return (N, C, *size) from x (N, O, ...) and w (O, C / groups, ...)."""
+    return _add_bias(_transposed(x, w, stride, before, dilation, groups, size), b)
+
+
+def _transposed(g: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Array:
     g, w = dense(g), dense(w)
     shape = (len(g), w.shape[1] * groups, *size)
     if depthwise.fits(shape, w.shape, g.shape, groups, g.dtype):
-        return depthwise.spread(g, w, shape, stride, before, dilation)
+        return depthwise.transposed(g, w, shape, stride, before, dilation)
     given = cudnn.Geometry(shape, w.shape, g.shape, stride, before, dilation, groups, g.dtype.name)
     out = cudnn.convolve("x", w, g, given)
     if out is not None:
@@ -150,13 +174,14 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
     return out
 
 
-def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
-    """Return the (O, C / groups, *kernel) that x (N, C, ...) and g (N, O, ...) give."""
-    x, g = dense(x), dense(g)
+@override("conv_weight", when=_are_floats)
+def conv_weight(x: Array, y: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape) -> Array:
+    """Return the gradient (O, C / groups, *kernel) for a weight from x (N, C, ...) and y (N, O, ...)."""
+    x, g = dense(x), dense(y)
     outs, channels, size = g.shape[1], x.shape[1], tuple(g.shape[2:])
     shape = (outs, channels // groups, *kernel)
     if depthwise.fits(x.shape, shape, g.shape, groups, x.dtype):
-        return depthwise.weigh(x, g, kernel, stride, before, dilation)
+        return depthwise.weight_gradient(x, g, kernel, stride, before, dilation)
     given = cudnn.Geometry(x.shape, shape, g.shape, stride, before, dilation, groups, x.dtype.name)
     out = cudnn.convolve("w", x, g, given)
     if out is not None:
@@ -177,25 +202,27 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
     return total.reshape(shape).astype(x.dtype, copy=False)
 
 
-def unfolded(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Any:
-    """Return the windows of x (N, C, ...) as columns (N, C * kernel, size)."""
-    x = dense(x)
+@override("im2col", when=lambda x, *params: _is_float(x))
+def im2col(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Array:
+    """Return the windows of x (..., C, H, W) as columns (..., C * kernel, size)."""
+    lead, x = x.shape[:-3], dense(x.reshape(-1, *x.shape[-3:]))
     channels, rows, places = x.shape[1], x.shape[1] * math.prod(kernel), math.prod(size)
     out = arrays.new((len(x), rows, places), x.dtype)
     windows = _windows(tuple(x.shape[2:]), kernel, stride, before, dilation, size)
     if out.size:
         char = x.dtype.char
         _launch("unfold", x, out, char * 2, len(x) * channels * places, channels, rows * places, places, *windows)
-    return out
+    return out.reshape(*lead, rows, places)
 
 
-def folded(columns: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints, shape: Ints) -> Any:
-    """Return (N, C, *shape) with columns (N, C * kernel, size) added up in their places."""
-    columns = dense(columns)
+@override("col2im", when=lambda x, *params: _is_float(x))
+def col2im(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape, shape: Shape) -> Array:
+    """Return (..., C, *shape) with columns (..., C * kernel, size) added up in their places."""
+    lead, columns = x.shape[:-2], dense(x.reshape(-1, *x.shape[-2:]))
     channels, places = columns.shape[1] // math.prod(kernel), math.prod(size)
     out = arrays.new((len(columns), channels, *shape), columns.dtype)
     windows = _windows(shape, kernel, stride, before, dilation, size)
     if out.size:
         char = columns.dtype.char
         _launch("fold", columns, out, char * 2, out.size, channels, columns.shape[1] * places, places, *windows)
-    return out
+    return out.reshape(*lead, channels, *shape)

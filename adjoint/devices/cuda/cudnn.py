@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import cupy
 
-from ..cpu import convolution as host
 from . import arrays
 from .cudnn_graph import Graph
+from .settings import cudnn as settings
 
 __all__ = ["Geometry", "convolve", "is_available", "version"]
 
@@ -222,9 +222,9 @@ def convolve(wanted: str, first: Any, second: Any, given: Geometry) -> Any:
 
     None is returned where cuDNN is not installed or cannot.
     """
-    if not is_available() or not host.settings.enabled:
+    if not is_available() or not settings.enabled:
         return None
-    plan = _plan(given, host.settings.tf32, first.data.device_id)
+    plan = _plan(given, settings.tf32, first.data.device_id)
     if plan is None:
         return None
     out = arrays.new(getattr(given, wanted), first.dtype)

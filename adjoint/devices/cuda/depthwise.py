@@ -13,7 +13,7 @@ import numpy as np
 from .arrays import new
 from .launching import FLOATS, Kernels
 
-__all__ = ["correlate", "fits", "spread", "weigh"]
+__all__ = ["correlate", "fits", "transposed", "weight_gradient"]
 
 Ints = tuple[int, ...]
 _F32 = np.dtype(np.float32)
@@ -47,7 +47,7 @@ extern "C" __global__ void correlate(const T* x, const T* w, T* y, i64 total, SI
     y[at] = (T)sum;
 }
 // x[n, c] = what the windows that an element is in give back to it.
-extern "C" __global__ void spread(const T* g, const T* w, T* x, i64 total, SIZES) {
+extern "C" __global__ void transposed(const T* g, const T* w, T* x, i64 total, SIZES) {
     const i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x;
     if (at >= total) return;
     int i = (int)at, c = i % n1; i /= n1;
@@ -73,7 +73,7 @@ extern "C" __global__ void spread(const T* g, const T* w, T* x, i64 total, SIZES
     x[at] = (T)sum;
 }
 // A block adds up a part of what one channel gives for each tap.
-extern "C" __global__ void weigh(const T* x, const T* g, S* parts, i64 samples, i64 count, SIZES) {
+extern "C" __global__ void weight_gradient(const T* x, const T* g, S* parts, i64 samples, i64 count, SIZES) {
     const int o = blockIdx.x % outs, part = blockIdx.x / outs, size = o0 * o1;
     const i64 all = samples * size, step = (i64)count * blockDim.x;
     W sums[K0 * K1];
@@ -153,15 +153,15 @@ def correlate(x: Any, w: Any, shape: Ints, stride: Ints, before: Ints, dilation:
     return out
 
 
-def spread(g: Any, w: Any, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def transposed(g: Any, w: Any, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
     """Return what the windows of each channel give back to its elements."""
     out = new(shape, g.dtype)
     args = (g, w, out, out.size, *_sizes(shape, g.shape, stride, before, dilation))
-    _KERNELS.launch("spread", _key(g, w.shape[2:]), -(-out.size // _THREADS), _THREADS, args)
+    _KERNELS.launch("transposed", _key(g, w.shape[2:]), -(-out.size // _THREADS), _THREADS, args)
     return out
 
 
-def weigh(x: Any, g: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def weight_gradient(x: Any, g: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
     """Return what elements and gradients give for each weight."""
     outs, key = g.shape[1], _key(x, kernel)
     each = g.size // outs
@@ -170,7 +170,7 @@ def weigh(x: Any, g: Any, kernel: Ints, stride: Ints, before: Ints, dilation: In
     whole = count == 1 and key[0] == key[1]
     parts = out if whole else new((count, out.size), x.dtype if key[0] == key[1] else _F32)
     args = (x, g, parts, len(x), count, *_sizes(x.shape, g.shape, stride, before, dilation))
-    _KERNELS.launch("weigh", key, outs * count, _THREADS, args)
+    _KERNELS.launch("weight_gradient", key, outs * count, _THREADS, args)
     if not whole:
         _KERNELS.launch("finish", key, -(-out.size // _THREADS), _THREADS, (parts, out, out.size, count))
     return out

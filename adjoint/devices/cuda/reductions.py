@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, Axes
+from . import sizes
 from .copies import contiguous
 from .launching import Kernels, dense, empty, is_float, made
 from .table import override
 
-__all__ = ["extreme", "length_back", "moments", "place_back", "prod_back", "reduced", "var_back"]
+__all__ = ["place_back", "reduced"]
 
-_WANTED = 1056  # blocks that keep a large GPU busy
-_LEAST = 64  # elements that a piece has at least
 _INT64 = np.dtype(np.int64)
 
 # What is reduced: how an element enters, how two are joined, how the result leaves.
@@ -172,9 +172,9 @@ def _laid(x: Any, axes: Any) -> tuple[Any, tuple[int, int, int]]:
     """Return the array so that the axes lie side by side in row-major memory, as (A, R, B)."""
     if not x._c_contiguous and (axes is None or len(axes) == x.ndim) and x.flags.f_contiguous:
         return x, (1, x.size, 1)  # in any order, all of it is the same
-    sizes = folded(x.shape, axes)
-    if sizes is not None:
-        return dense(x), sizes
+    parts = folded(x.shape, axes)
+    if parts is not None:
+        return dense(x), parts
     others = [i for i in range(x.ndim) if i not in axes]
     count = math.prod([x.shape[i] for i in axes])
     return dense(x.transpose(*others, *axes)), (x.size // count, count, 1)
@@ -219,14 +219,40 @@ def sum_all(x: Any) -> Any:
 def mean_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
     """Return means along axes."""
     count = x.size if axes is None else math.prod([x.shape[i] for i in axes])
-    found = reduced(x, axes, keepdims, "sum", 1 / max(count, 1))
-    return NotImplemented if found is None else found
+    return _or_next(reduced(x, axes, keepdims, "sum", 1 / max(count, 1)))
 
 
 @override("mean_all", when=lambda x: x.size)
 def mean_all(x: Any) -> Any:
     """Return the mean of all elements."""
     return mean_over_axes(x, None, False)
+
+
+def _attach_extreme(name: str, op: str, method: str) -> None:
+    @override(name)
+    def extreme(x: Array, axes: Axes, keepdims: bool) -> Array:
+        return _attached(reduced(x, axes, keepdims, op), x, axes, keepdims, method)
+
+
+for _name, _method in (("amax", "max"), ("max_all", "max"), ("amin", "min"), ("min_all", "min")):
+    _attach_extreme(_name, f"a{_method}", _method)
+
+
+@override("prod")
+def prod(x: Array, axes: Axes, keepdims: bool) -> Array:
+    """Return products along axes."""
+    return _or_next(reduced(x, axes, keepdims, "prod"))
+
+
+@override("vector_norm", when=lambda x, p, *params: p in (1, 2))
+def vector_norm(x: Array, p: float, axes: Axes, keepdims: bool) -> Array:
+    """Return sums of absolute values (`p` is 1) or lengths (2) along axes."""
+    return _or_next(reduced(x, axes, keepdims, "length" if p == 2 else "size"))
+
+
+def _or_next(value: Any) -> Any:
+    """Return a kernel's result, where it has one; else let the next override, or the definition, compute it."""
+    return NotImplemented if value is None else value
 
 
 _IN_TURN = ("sum", "amax", "amin")  # what may be reduced along one axis after another
@@ -247,7 +273,7 @@ def _reduce_rows(kernels: Kernels, x: Any, out: Any, rows: int, n: int, scale: f
     if n <= 64 or (n <= 1024 and rows >= 128):
         kernels.launch("rows_by_warp", key, -(-rows // 4), 128, (x, out, rows, n, scale))
         return
-    pieces, length = _pieces(rows, n, 4096)
+    pieces, length = _pieces(rows, n, sizes.PIECE_OF_ROW)
     if pieces == 1:
         kernels.launch("rows_by_block", key, rows, 128 if n <= 2048 else 512, (x, out, rows, n, scale))
         return
@@ -258,7 +284,7 @@ def _reduce_rows(kernels: Kernels, x: Any, out: Any, rows: int, n: int, scale: f
 
 def _pieces(results: int, n: int, least: int) -> tuple[int, int]:
     """Return into how many pieces of which length an axis is cut; a length on the border of packs."""
-    pieces = min(-(-_WANTED // results), n // least)
+    pieces = min(-(-sizes.BLOCKS // results), n // least)
     if pieces <= 1:
         return 1, n
     length = (-(-n // pieces) + 7) // 8 * 8
@@ -273,7 +299,7 @@ def _pack(x: Any, after: int) -> int:
 def _reduce_columns(kernels: Kernels, x: Any, out: Any, before: int, n: int, after: int, scale: float) -> None:
     pack = _pack(x, after)
     tiles, key = -(-after // (32 * pack)) * before, (x.dtype.char, pack)
-    pieces, length = _pieces(tiles, n, _LEAST)
+    pieces, length = _pieces(tiles, n, sizes.PIECE)
     if pieces == 1:
         kernels.launch("columns_whole", key, tiles, 256, (x, out, before, n, after, scale))
         return
@@ -398,7 +424,26 @@ extern "C" __global__ void away(const T* x, const W* mean, const T* g, const T* 
 )
 
 
-def moments(x: Any, axes: Any, keepdims: bool, free: float, root: bool = False) -> tuple[Any, Any] | None:
+def _free(x: Array, axes: Axes, correction: float) -> float:
+    """Return the degrees of freedom of a variance."""
+    return max(math.prod([x.shape[i] for i in axes]) - correction, 0)
+
+
+@override("var")
+def var(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+    """Return variances along axes."""
+    found = _moments(x, axes, keepdims, _free(x, axes, correction))
+    return NotImplemented if found is None else found[0]
+
+
+@override("std")
+def std(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+    """Return standard deviations along axes."""
+    found = _moments(x, axes, keepdims, _free(x, axes, correction), True)
+    return NotImplemented if found is None else found[0]
+
+
+def _moments(x: Any, axes: Any, keepdims: bool, free: float, root: bool = False) -> tuple[Any, Any] | None:
     """Return the sum of squared distances from the mean over `free` (its root, if asked), and the mean."""
     if not is_float(x) or not x.size:
         return None
@@ -407,7 +452,7 @@ def moments(x: Any, axes: Any, keepdims: bool, free: float, root: bool = False) 
     x, (before, n, after) = _laid(x, axes)
     key, leave = (x.dtype.char,), (float(free), int(root))
     if after == 1:
-        pieces, length = _pieces(before, n, 4096)
+        pieces, length = _pieces(before, n, sizes.PIECE_OF_ROW)
         if pieces == 1:
             threads = min(max(32, (n + 127) // 128 * 32), 512)
             _MOMENTS.launch("rows_whole", key, before, threads, (x, var, mean, n, *leave))
@@ -417,7 +462,7 @@ def moments(x: Any, axes: Any, keepdims: bool, free: float, root: bool = False) 
         _MOMENTS.launch("of_pieces", key, before, 256, (parts, var, mean, pieces, 1, pieces, *leave))
         return var, mean
     tiles = -(-after // 32) * before
-    pieces, length = _pieces(tiles, n, _LEAST)
+    pieces, length = _pieces(tiles, n, sizes.PIECE)
     parts = 0 if pieces == 1 else empty((pieces, before * after, 3), mean.dtype)
     args: Any = (x, var, mean, parts, before, n, after, pieces, length, *leave)
     _MOMENTS.launch("columns", key, tiles * pieces, 256, args)
@@ -427,13 +472,24 @@ def moments(x: Any, axes: Any, keepdims: bool, free: float, root: bool = False) 
     return var, mean
 
 
-def var_back(g: Any, x: Any, axes: Any, free: float, root: Any = None) -> Any:
-    """Return the gradient of a variance's input; of a deviation's, if that (`root`) is given."""
-    found = moments(x, axes, False, 1.0) if g.dtype == x.dtype else None
-    sizes = None if found is None else folded(x.shape, axes)
-    if found is None or sizes is None:
-        return None
-    x, (_, n, after) = dense(x), sizes
+@override("var", gradient="x")
+def var_backward(g: Array, x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+    """Return the gradient of variances."""
+    return _deviations(g, x, None, axes, correction)
+
+
+@override("std", gradient="x")
+def std_backward(g: Array, x: Array, out: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
+    """Return the gradient of standard deviations; 0 where one is 0."""
+    return _deviations(g, x, out, axes, correction)
+
+
+def _deviations(g: Array, x: Array, root: Array | None, axes: Axes, correction: float) -> Array:
+    found = _moments(x, axes, False, 1.0) if g.dtype == x.dtype else None
+    parts = None if found is None else folded(x.shape, axes)
+    if found is None or parts is None:
+        return NotImplemented
+    free, x, (_, n, after) = _free(x, axes, correction), dense(x), parts
     out = empty(x.shape, x.dtype)
     scale = 2 / free if free else math.inf
     args = (x, found[1], dense(g), 0 if root is None else dense(root), out, x.size, n, after, scale)
@@ -441,13 +497,14 @@ def var_back(g: Any, x: Any, axes: Any, free: float, root: Any = None) -> Any:
     return out
 
 
-def length_back(g: Any, x: Any, length: Any, axes: Any) -> Any:
-    """Return the gradient of vectors whose lengths along axes are given; 0 where a length is."""
-    sizes = folded(x.shape, axes) if is_float(x) and x.size and g.dtype == x.dtype else None
-    if sizes is None:
-        return None
-    x, out, (_, n, after) = dense(x), empty(x.shape, x.dtype), sizes
-    args = (x, dense(g), dense(length), out, x.size, n, after)
+@override("vector_norm", gradient="x", when=lambda g, x, out, p, *saved: p == 2 and _is_same_float(g, x))
+def vector_norm_backward(g: Array, x: Array, out: Array, p: float, axes: Axes, keepdims: bool) -> Array:
+    """Return the gradient of lengths along axes; 0 where a length is."""
+    parts = folded(x.shape, axes)
+    if parts is None:
+        return NotImplemented
+    length, x, out, (_, n, after) = dense(out), dense(x), empty(x.shape, x.dtype), parts
+    args = (x, dense(g), length, out, x.size, n, after)
     _MOMENTS.launch("lengths", (x.dtype.char,), min(-(-x.size // 256), 1 << 16), 256, args)
     return out
 
@@ -540,16 +597,14 @@ extern "C" __global__ void back(const T* g, const i64* places, T* y, i64 size, i
 )
 
 
-def extreme(x: Any, axis: int, keepdims: bool, largest: bool) -> tuple[Any, Any] | None:
-    """Return the largest (or smallest) elements along an axis and their places: the first of equals, or of NaNs."""
-    if not is_float(x) or not x.size:
-        return None
+def _extreme(x: Any, axis: int, keepdims: bool, largest: bool) -> Any:
+    """Return the largest (or smallest) elements along an axis and their indices: the first of equals, or of NaNs."""
     shape = left_shape(x.shape, (axis,), keepdims)
     out, places = empty(shape, x.dtype), empty(shape, _INT64)
     x, (before, n, after) = dense(x), (math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
     key, by_rows = (x.dtype.char, int(largest)), after == 1
     tiles = before if by_rows else -(-after // 32) * before
-    pieces, length = _pieces(tiles, n, 4096 if by_rows else _LEAST)
+    pieces, length = _pieces(tiles, n, sizes.PIECE_OF_ROW if by_rows else sizes.PIECE)
     parts: Any = (0, 0)
     if pieces > 1:
         count = pieces * before * after
@@ -564,6 +619,24 @@ def extreme(x: Any, axis: int, keepdims: bool, largest: bool) -> tuple[Any, Any]
         steps = (1, pieces) if by_rows else (before * after, 1)
         _EXTREMES.launch("of_pieces", key, before * after, 128, (*parts, out, places, pieces, *steps))
     return out, places
+
+
+def _has_extreme(x: Array, axis: int | None, keepdims: bool) -> bool:
+    return axis is not None and is_float(x) and bool(x.size)
+
+
+def _attach_extremes(name: str, largest: bool) -> None:
+    @override(f"{name}_dim", when=_has_extreme)
+    def with_index(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
+        return _extreme(x, axis, keepdims, largest)
+
+    @override(f"arg{name}", when=_has_extreme)
+    def index(x: Array, axis: int, keepdims: bool) -> Array:
+        return _extreme(x, axis, keepdims, largest)[1]
+
+
+_attach_extremes("max", True)
+_attach_extremes("min", False)
 
 
 def place_back(g: Any, places: Any, shape: tuple[int, ...], axis: int) -> Any:
@@ -581,7 +654,7 @@ def place_back(g: Any, places: Any, shape: tuple[int, ...], axis: int) -> Any:
     return out
 
 
-# --- Products back ----------------------------------------------------------------------------------
+# --- Gradients of products ----------------------------------------------------------------------------------
 
 _PRODUCTS = Kernels(
     r"""
@@ -611,13 +684,18 @@ extern "C" __global__ void columns(const T* g, const T* x, T* y, i64 count, i64 
 )
 
 
-def prod_back(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    """Return the gradient of a product's factors, zeros among them or not; None where CuPy must do it."""
-    sizes = folded(x.shape, axes) if is_float(x) and x.size and g.dtype == x.dtype else None
-    if sizes is None:
-        return None
+def _is_same_float(g: Array, x: Array, *saved: object) -> bool:
+    return is_float(x) and bool(x.size) and g.dtype == x.dtype
+
+
+@override("prod", gradient="x", when=_is_same_float)
+def prod_backward(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Array:
+    """Return the gradient of a product's factors, zeros among them or not."""
+    parts = folded(x.shape, axes)
+    if parts is None:
+        return NotImplemented
     g, x, out = dense(g), dense(x), empty(x.shape, x.dtype)
-    before, n, after = sizes
+    before, n, after = parts
     if after == 1:
         threads = min(max(32, (n + 127) // 128 * 32), 1024)
         _PRODUCTS.launch("rows", (x.dtype.char,), before, threads, (g, x, out, n))

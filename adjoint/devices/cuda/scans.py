@@ -1,4 +1,4 @@
-"""Running sums, products and extremes: a block scans each row, tile by tile; a thread walks down each column."""
+"""Cumulative sums, products and extremes: a block scans each row, tile by tile; a thread walks down each column."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array
+from . import sizes
 from .copies import contiguous, turn_into
 from .launching import Kernels, dense, empty, is_float
-
-__all__ = ["running", "running_extreme", "running_products_back"]
-
-_COLUMNS, _LEAST = 1 << 16, 64  # fewer columns than that, longer than this, are turned into rows
-_FEW, _LONG = 64, 1 << 16  # of so few rows that are so long, CuPy's scan of the whole array is quicker
+from .table import override
 
 # What is scanned: its parts, how one enters, how it is joined to those before, how it leaves.
 _NUMBER = ("W v;", "E{__shfl_up_sync(0xffffffff, e.v, k)}", "E{(W)X(x, i)}", "X(y, i) = (T)e.v;")
@@ -126,10 +124,10 @@ def _scan(op: str, x: Any, g: Any, out: Any, y: Any, places: Any, axis: int, rev
     """Scan along an axis; return whether that was done."""
     n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
     count, key = x.size // n, (x.dtype.char,)
-    if after > 1 and count < _COLUMNS and n > _LEAST:
+    if after > 1 and count < sizes.SCAN_COLUMNS and n > sizes.SCAN_COLUMN:
         return _scan_turned(op, x, g, out, y, places, axis, reverse)
     if after == 1:
-        if count < _FEW and n > _LONG:
+        if count < sizes.SCAN_ROWS and n > sizes.SCAN_ROW:
             return False
         threads = min(max(32, (n + 127) // 128 * 32), 512)
         _SCANS[op].launch("rows", key, count, threads, (x, g, out, y, places, n, int(reverse)))
@@ -151,25 +149,53 @@ def _scan_turned(op: str, x: Any, g: Any, out: Any, y: Any, places: Any, axis: i
     return True
 
 
-def running(x: Any, axis: int, reverse: bool, op: str) -> Any:
-    """Return the running sums ("sum"), products ("prod") or "logsumexp"; None where CuPy must do it."""
-    if not is_float(x) or not x.size:
-        return None
+def _is_scanned(x: Array, *params: object) -> bool:
+    return is_float(x) and bool(x.size)
+
+
+def _cumulative(op: str, x: Array, axis: int, reverse: bool = False) -> Array:
+    """Return the cumulative sums ("sum"), products ("prod") or "logsumexp"."""
     x, y = dense(x), empty(x.shape, x.dtype)
-    return y if _scan(op, x, 0, 0, y, 0, axis, reverse) else None
+    return y if _scan(op, x, 0, 0, y, 0, axis, reverse) else NotImplemented
 
 
-def running_extreme(x: Any, axis: int, op: str) -> tuple[Any, Any] | None:
-    """Return the largest ("amax") or smallest elements so far, and their places: the latest of equals, or of NaNs."""
-    if not is_float(x) or not x.size:
-        return None
-    x, y, places = dense(x), empty(x.shape, x.dtype), empty(x.shape, np.dtype(np.int64))
-    return (y, places) if _scan(op, x, 0, 0, y, places, axis, False) else None
+@override("cumsum", when=_is_scanned)
+def cumsum(x: Array, axis: int, reverse: bool) -> Array:
+    """Return the sums of the elements up to each along an axis (from each on, if `reverse`)."""
+    return _cumulative("sum", x, axis, reverse)
 
 
-def running_products_back(g: Any, x: Any, out: Any, axis: int) -> Any:
-    """Return the gradient of an array whose running products are `out`, zeros in it or not; None where CuPy must."""
-    if not is_float(x) or not x.size or g.dtype != x.dtype:
-        return None
+@override("cumprod", when=_is_scanned)
+def cumprod(x: Array, axis: int) -> Array:
+    """Return the products of the elements up to each along an axis."""
+    return _cumulative("prod", x, axis)
+
+
+@override("cumprod", gradient="x", when=lambda g, x, *saved: _is_scanned(x) and g.dtype == x.dtype)
+def cumprod_backward(g: Array, x: Array, out: Array, axis: int) -> Array:
+    """Return the gradient of cumulative products, zeros among them or not."""
     g, x, out, y = dense(g), dense(x), dense(out), empty(x.shape, x.dtype)
-    return y if _scan("prod_back", x, g, out, y, 0, axis, True) else None
+    return y if _scan("prod_back", x, g, out, y, 0, axis, True) else NotImplemented
+
+
+@override("logcumsumexp", when=_is_scanned)
+def logcumsumexp(x: Array, axis: int) -> Array:
+    """Return the logarithms of the sums of the exponentials up to each element along an axis."""
+    return _cumulative("logsumexp", x, axis)
+
+
+def _cumulative_extreme(op: str, x: Array, axis: int) -> tuple[Array, Array]:
+    x, y, places = dense(x), empty(x.shape, x.dtype), empty(x.shape, np.dtype(np.int64))
+    return (y, places) if _scan(op, x, 0, 0, y, places, axis, False) else NotImplemented
+
+
+@override("cummax", when=_is_scanned)
+def cummax(x: Array, axis: int) -> tuple[Array, Array]:
+    """Return the largest elements so far, and their indices: the latest of equals, or of NaNs."""
+    return _cumulative_extreme("amax", x, axis)
+
+
+@override("cummin", when=_is_scanned)
+def cummin(x: Array, axis: int) -> tuple[Array, Array]:
+    """Return the smallest elements so far, and their indices."""
+    return _cumulative_extreme("amin", x, axis)

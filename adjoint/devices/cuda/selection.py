@@ -5,17 +5,17 @@ A number and its place make one key of 64 bits, so that equal numbers keep their
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..._typing import Array
+from . import sizes
 from .launching import Kernels, dense, empty
+from .table import override
 
 __all__ = ["argsort", "best"]
 
 _INT64 = np.dtype(np.int64)
 _SORTABLE = "feE"  # what is exact as float
-_MOST, _FEW = 4096, 32  # elements that are sorted in shared memory; best ones that are found one by one
 
 _KERNELS = Kernels(
     r"""
@@ -104,28 +104,28 @@ extern "C" __global__ void few(const T* x, i64* order, i64 n, i64 count, i64 lar
 )
 
 
-def argsort(x: Any, axis: int, descending: bool) -> Any:
-    """Return the order of rows, equal elements in theirs; None where CuPy must find it."""
-    n = x.shape[axis] if x.ndim else 0
-    if x.dtype.char not in _SORTABLE or axis != x.ndim - 1 or not 1 < n <= _MOST or not x.size:
-        return None
+def _is_row(x: Array, axis: int, *params: object) -> bool:
+    return x.dtype.char in _SORTABLE and axis == x.ndim - 1 and bool(x.size)
+
+
+@override("argsort", when=_is_row)
+def argsort(x: Array, axis: int, descending: bool) -> Array:
+    """Return the order of short rows; equal elements keep theirs."""
+    n = x.shape[axis]
+    if not 1 < n <= sizes.SORT_IN_BLOCK:
+        return NotImplemented
     x, order = dense(x), empty(x.shape, _INT64)
     size = max(1 << (n - 1).bit_length(), 128)
     _KERNELS.launch("sort", (x.dtype.char, size), x.size // n, size // 4, (x, order, n, int(descending)))
     return order
 
 
-def best(x: Any, axis: int, count: int, largest: bool) -> Any:
-    """Return the places of the largest or smallest few elements of rows, best first; None where CuPy must."""
+@override("best", when=_is_row)
+def best(x: Array, axis: int, count: int, largest: bool) -> Array:
+    """Return the indices of the largest or smallest few elements of rows, best first."""
     n = x.shape[axis]
-    if (
-        x.dtype.char not in _SORTABLE
-        or axis != x.ndim - 1
-        or not 0 < count <= min(n, _FEW)
-        or n >= 1 << 31
-        or not x.size
-    ):
-        return None
+    if not 0 < count <= min(n, sizes.BEST_ONE_BY_ONE) or n >= 1 << 31:
+        return NotImplemented
     x, order = dense(x), empty((*x.shape[:-1], count), _INT64)
     threads = 64 if n <= 512 else 128 if n <= 4096 else 512
     _KERNELS.launch("few", (x.dtype.char, 128), x.size // n, threads, (x, order, n, count, int(largest)))

@@ -1,17 +1,19 @@
-"""Windows along axes on a GPU: the sums and maxima that pooling, padding and resizing are made of (`kernels.taps`)."""
+"""Windows along axes on a GPU: the sums and maxima that pooling, padding and resizing are made of."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import cupy
 import numpy as np
 
+from ..._typing import Array, DType, Shape
+from ..cpu.pooling import LINEAR, Plans
 from . import arrays
 from .launching import Kernels, dense, is_float
-
-__all__ = ["fits", "largest", "mixed", "put_back", "where_largest"]
+from .table import override
 
 _THREADS = 256
 
@@ -61,7 +63,7 @@ extern "C" __global__ void largest(const T* x, T* values, I* places, i64 total, 
     if (places) places[i] = found;
 }
 // What windows that have their largest element here bring back to it.
-extern "C" __global__ void put_back(const T* g, const I* places, T* out, i64 total, WINDOWS) {
+extern "C" __global__ void max_backward(const T* g, const I* places, T* out, i64 total, WINDOWS) {
     SIZES
     typedef wide_of<T>::type W;
     i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
@@ -89,42 +91,39 @@ extern "C" __global__ void put_back(const T* g, const I* places, T* out, i64 tot
 )
 
 
-def fits(x: Any) -> bool:
-    """Return whether an array is one whose windows are looked through here."""
+def _is_float(x: Array, *params: object) -> bool:
     return is_float(x) and x.size > 0
 
 
 # --- Sums --------------------------------------------------------------------------------------------------
 
 
-def _lists(taps: Any, dtype: Any) -> tuple[Any, Any, Any]:
+@functools.lru_cache(1024)
+def _lists(taps: Any, dtype: DType, device: int) -> tuple[Array, Array, Array]:
     """Return, on the current device, from where on a place's sources are listed, the sources, and their weights."""
-    key = cupy.cuda.get_device_id(), dtype
-    found = taps.on_gpu.get(key)
-    if found is None:
-        rows, places, weights = [], [], []
-        for span, source, weight in taps.taps:
-            row, place = np.arange(taps.n_out)[span], np.arange(taps.n_in)[source]
-            rows.append(row)
-            places.append(place)
-            weights.append(np.ones(len(row)) if weight is None else np.asarray(weight, np.float64))
-        row, place, weight = (np.concatenate(part) if part else np.zeros(0, int) for part in (rows, places, weights))
-        order = np.argsort(row, kind="stable")
-        row, place, weight = row[order], place[order], weight[order].astype(np.float64)
-        if taps.divide_in is not None:
-            weight = weight / np.asarray(taps.divide_in, np.float64)[place]
-        if taps.divide_out is not None:
-            weight = weight / np.asarray(taps.divide_out, np.float64)[row]
-        begin = np.searchsorted(row, np.arange(taps.n_out + 1))
-        found = taps.on_gpu[key] = (
-            cupy.asarray(begin.astype(np.int32)), cupy.asarray(place.astype(np.int32)),
-            cupy.asarray(weight.astype(dtype)),
-        )  # fmt: skip
-    return found
+    rows, places, weights = [], [], []
+    for span, source, weight in taps.taps:
+        row, place = np.arange(taps.n_out)[span], np.arange(taps.n_in)[source]
+        rows.append(row)
+        places.append(place)
+        weights.append(np.ones(len(row)) if weight is None else np.asarray(weight, np.float64))
+    row, place, weight = (np.concatenate(part) if part else np.zeros(0, int) for part in (rows, places, weights))
+    order = np.argsort(row, kind="stable")
+    row, place, weight = row[order], place[order], weight[order].astype(np.float64)
+    if taps.divide_in is not None:
+        weight = weight / np.asarray(taps.divide_in, np.float64)[place]
+    if taps.divide_out is not None:
+        weight = weight / np.asarray(taps.divide_out, np.float64)[row]
+    begin = np.searchsorted(row, np.arange(taps.n_out + 1))
+    return (
+        cupy.asarray(begin.astype(np.int32)), cupy.asarray(place.astype(np.int32)),
+        cupy.asarray(weight.astype(dtype)),
+    )  # fmt: skip
 
 
-def mixed(x: Any, axes: list[tuple[Any, int]]) -> Any:
-    """Return the weighted sums along axes (counted from the end), one after the other."""
+def weighted_sums(x: Array, plans: Plans) -> Array:
+    """Return the weighted sums along the last axes, one after the other: what makes the array smaller comes first."""
+    axes = sorted([(p, i - len(plans)) for i, p in enumerate(plans) if p is not None], key=_growth)
     dtype = x.dtype
     wide = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
     x = dense(x)
@@ -135,7 +134,7 @@ def mixed(x: Any, axes: list[tuple[Any, int]]) -> Any:
         out = arrays.new(tuple(shape), dtype if last else wide)
         inner = math.prod(shape[axis + 1 :]) if axis < -1 else 1
         if out.size:
-            lists = _lists(taps, wide)
+            lists = _lists(taps, wide, cupy.cuda.get_device_id())
             key = x.dtype.char, out.dtype.char
             rest = (out.size, inner, taps.n_in, taps.n_out)
             _MIX.launch("mix", key, -(-out.size // _THREADS), _THREADS, (x, out, *lists, *rest))
@@ -143,14 +142,28 @@ def mixed(x: Any, axes: list[tuple[Any, int]]) -> Any:
     return x
 
 
+def _growth(axis: tuple[Any, int]) -> float:
+    taps = axis[0]
+    return taps.n_out / max(taps.n_in, 1)  # type: ignore[no-any-return]
+
+
+def _is_summed(x: Array, plans: Plans) -> bool:
+    return _is_float(x) and any(plans)
+
+
+for _name in LINEAR:
+    override(_name, when=_is_summed)(weighted_sums)
+    override(f"{_name}_backward", when=_is_summed)(weighted_sums)
+
+
 # --- Maxima ------------------------------------------------------------------------------------------------
 
 
-def _windows(shape: tuple[int, ...], plans: Any) -> tuple[int, ...] | None:
-    """Return what kernels are told about windows; None if there are none of one size in at most three axes."""
+def _windows(shape: Shape, plans: Plans) -> Shape:
+    """Return what kernels are told about windows; nothing if there are none of one size in at most three axes."""
     rank = len(plans)
     if rank > 3 or not all(p.window for p in plans):
-        return None
+        return ()
     kernel, stride, before, dilation = ([p.window[i] for p in plans] for i in range(4))
     rows = (
         (shape[-rank:], 1), ([p.n_out for p in plans], 1), (kernel, 1), (stride, 1), (before, 0), (dilation, 1)
@@ -160,8 +173,8 @@ def _windows(shape: tuple[int, ...], plans: Any) -> tuple[int, ...] | None:
 
 def _found(x: Any, plans: Any, values: bool, kind: str) -> Any:
     windows = _windows(x.shape, plans)
-    if windows is None:
-        return None
+    if not windows:
+        return NotImplemented
     x = dense(x)
     out = arrays.new((*x.shape[: -len(plans)], *(p.n_out for p in plans)), x.dtype if values else np.dtype(kind))
     if out.size:
@@ -172,23 +185,29 @@ def _found(x: Any, plans: Any, values: bool, kind: str) -> Any:
     return out
 
 
-def largest(x: Any, plans: Any) -> Any:
-    """Return the largest element of each window; None if windows are not of one size."""
+def max_pool(x: Array, plans: Plans) -> Array:
+    """Return the largest element of each window, where windows are of one size."""
     return _found(x, plans, True, "l")
 
 
-def where_largest(x: Any, plans: Any) -> Any:
-    """Return where in the flattened last axes the largest element of each window is; None if they differ in size."""
+for _rank in (1, 2, 3):
+    override(f"max_pool{_rank}d", when=_is_float)(max_pool)
+    override(f"adaptive_max_pool{_rank}d", when=_is_float)(max_pool)
+
+
+@override("where_largest", when=_is_float)
+def where_largest(x: Array, plans: Plans) -> Array:
+    """Return where in the flattened last axes the largest element of each window is, where they are of one size."""
     return _found(x, plans, False, "l")
 
 
-def put_back(g: Any, x: Any, plans: Any) -> Any:
-    """Return zeros of the shape of `x`, with `g` added where windows have their largest elements; None as above."""
+@override("max_pool_backward", when=lambda g, x, plans: _is_float(x) and _is_float(g))
+def max_pool_backward(g: Array, x: Array, plans: Plans) -> Array:
+    """Return zeros of the shape of `x`, with `g` added where windows have their largest elements."""
     places = _found(x, plans, False, "i")
-    if places is None:
-        return None
+    if places is NotImplemented:
+        return places
     g, out = dense(g), arrays.new(x.shape, g.dtype)
-    windows: Any = _windows(x.shape, plans)
-    arguments = (g, places, out, out.size, *windows)
-    _LARGEST.launch("put_back", (g.dtype.char, "i"), -(-out.size // _THREADS), _THREADS, arguments)
+    arguments = (g, places, out, out.size, *_windows(x.shape, plans))
+    _LARGEST.launch("max_backward", (g.dtype.char, "i"), -(-out.size // _THREADS), _THREADS, arguments)
     return out

@@ -1,7 +1,7 @@
 """Sharded checkpoints: each process writes a safetensors file, and one manifest says what is where.
 
 The manifest comes last, by one rename: whenever a job dies, the folder holds the old checkpoint or the new one.
-Tensors that every rank has are written once, by the rank with least to write; parts by whoever has them.
+Tensors that every rank has are written once, by the rank with least to write; parts by the rank that has them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Leaf:
 
 
 def leaves_of(state_dict: dict[str, Any]) -> list[Leaf]:
-    """Return the leaves of nested dicts and lists; objects that have a ``state_dict()`` are asked for it."""
+    """Return the leaves of nested dicts and lists; of objects that have a ``state_dict()``, those of that."""
     found = list(_leaves(state_dict, ()))
     names = [leaf.name for leaf in found]
     if len(set(names)) != len(names):

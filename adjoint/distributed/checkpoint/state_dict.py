@@ -20,7 +20,7 @@ __all__ = [
 class StateDictOptions:
     """What a state dict shall hold.
 
-    `full_state_dict` asks for whole tensors, on every rank, in place of each rank's parts.
+    `full_state_dict` requests whole tensors, on every rank, in place of each rank's parts.
     """
 
     full_state_dict: bool = False

@@ -1,4 +1,4 @@
-"""One process and no MPI: the communicator of a single rank, and collectives that have nobody to talk to."""
+"""One process and no MPI: the communicator of a single rank, and collectives without peers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Alone", "AloneEngine"]
 
 
 class Alone:
-    """What is asked of MPI's communicators, where there is one rank."""
+    """The interface of MPI's communicators, for one rank."""
 
-    threads = False  # nobody writes letters
+    threads = False  # there are no peers to send messages
 
     def Get_rank(self) -> int:
         """Return 0."""
@@ -107,7 +107,7 @@ class AloneEngine:
         return Receipt(self._letters.setdefault(tag, []), x)
 
     def barrier(self) -> Callable[[], bool]:
-        """Wait for nobody."""
+        """Return at once: there are no peers."""
         return _ended
 
     def together(self) -> contextlib.AbstractContextManager[None]:

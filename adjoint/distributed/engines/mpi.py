@@ -1,4 +1,4 @@
-"""MPI, through mpi4py: every call is a non-blocking one, so that whoever waits can look at the clock."""
+"""MPI, through mpi4py: every call is a non-blocking one, so that the waiting rank can check for timeouts."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class NcclEngine:
         self.cupy, self.nccl = cupy, nccl
         self.size, self.rank = comm.Get_size(), comm.Get_rank()
         self.device, self._single = device, cupy.cuda.runtime.getDeviceCount() == 1
-        self._unused: list[Any] = []  # events that nobody looks at any more
+        self._unused: list[Any] = []  # events that are free to be reused
         self._open: list[_Ended] | None = None
         self._kinds: dict[Any, tuple[int, int, int]] = {}
         with self._here():
@@ -108,7 +108,7 @@ class NcclEngine:
     def recv(self, x: Any, source: int | None, tag: int) -> Any:
         """Receive into `x`."""
         if source is None:
-            raise RuntimeError("recv of a tensor on a GPU must name the rank that sends: NCCL asks for it")
+            raise RuntimeError("recv of a tensor on a GPU must name the rank that sends: NCCL requires it")
         ended = self._start(x.nbytes, lambda s: self.talk.recv(x.data.ptr, x.nbytes, self._byte, source, s))
         ended.source = source
         return ended
@@ -239,7 +239,7 @@ class _Ended:
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # at the end of the process much is gone already
-            if not self.ordered:  # nobody waits: who gets its memory next must
+            if not self.ordered:  # nothing has waited: the next user of its memory must
                 self.order()
             if not self.shared:
                 self.engine._unused.append(self.event)

@@ -85,7 +85,7 @@ class _Peer:
         self.idle.set()
 
     def send(self, parts: list[Any], done: Done) -> None:
-        """Send some memory; `done` hears when the system has all of it."""
+        """Send some memory; `done` is notified when the system has all of it."""
         with self._lock:
             error = self.lost
             if error is None and not self._waiting:
@@ -324,7 +324,7 @@ def _await_callers(
     listener: socket.socket, rank: int, size: int, secret: bytes, lines: dict[int, socket.socket], end: float,
     seconds: float,
 ) -> None:  # fmt: skip
-    """Take the connections of the ranks after this one; a stranger that says nothing holds nobody up."""
+    """Take the connections of the ranks after this one; a stranger that sends nothing does not block the others."""
     callers: queue.SimpleQueue[tuple[int, socket.socket]] = queue.SimpleQueue()
 
     def accept() -> None:
@@ -375,7 +375,7 @@ def _welcome(line: socket.socket, secret: bytes, callers: queue.SimpleQueue[tupl
 
 
 class SocketComm:
-    """What is asked of MPI's communicators, on a mesh: some of its ranks, whose messages are their own."""
+    """The interface of MPI's communicators, on a mesh: some of its ranks, whose messages are their own."""
 
     def __init__(self, mesh: Mesh, ranks: list[int], context: str) -> None:
         self.mesh, self.ranks, self.context = mesh, ranks, context

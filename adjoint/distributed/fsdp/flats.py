@@ -164,10 +164,10 @@ class Flat:
             _on_their_way.pop(0).wait()
 
     def _finish(self) -> None:
-        """End the backward pass: gradients of parts that nobody used are zero where others used them."""
+        """End the backward pass: gradients of unused parts are zero where other ranks used them."""
         self._armed = False
         if self._awaited and self.syncs:
-            # Some have not come. Other ranks may have them: everybody reduces, or nobody.
+            # Some have not come. Other ranks may have them: either all ranks reduce, or none.
             present = np.array([any(entry.full._grad is not None for entry in self.entries)], np.uint8)
             start = lambda: self.group._engine.all_reduce(present, ReduceOp.MAX)
             self.group.begin("parameters used", "", start, None, present).wait()

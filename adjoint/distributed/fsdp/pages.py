@@ -71,7 +71,7 @@ _SHARE = 64  # a part of the GPU's memory up to which more may stay: to map and 
 class _DevicePages:
     """Memory of a GPU behind addresses that stay: a driver's allocation is mapped there, and unmapped.
 
-    `release` only notes what the program's stream has to do before; the allocation goes to whoever fetches next.
+    `release` only notes what the program's stream has to do before; the allocation goes to the next fetch.
     """
 
     parting: list[tuple[Any, weakref.ref[_DevicePages]]] = []  # of all, the oldest first
@@ -149,7 +149,7 @@ class _Driver:
 
     def __init__(self, library: Any) -> None:
         self._library = library
-        self.free: dict[tuple[int, int], list[int]] = {}  # allocations that nobody uses
+        self.free: dict[tuple[int, int], list[int]] = {}  # unused allocations
 
     def _call(self, name: str, *arguments: Any) -> None:
         code = getattr(self._library, name)(*arguments)

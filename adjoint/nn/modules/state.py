@@ -34,7 +34,7 @@ class Members(dict[str, Any]):
     _owner: Callable[[], Any]
 
     def __init__(self, owner: Any, members: Mapping[str, Any] | None = None) -> None:
-        if isinstance(owner, Mapping):  # rebuilt by a program that walks through dicts: nobody's
+        if isinstance(owner, Mapping):  # rebuilt by a program that walks through dicts: it has no owner
             super().__init__(owner)
             self._owner, self._shown = _nobody, False
             return
@@ -98,7 +98,7 @@ class Members(dict[str, Any]):
 
 
 class Hooks(OrderedDict[int, Any]):
-    """Hooks by the number of their handle; `on_change` hears of each one that is put in."""
+    """Hooks by the number of their handle; `on_change` is called for each one that is added."""
 
     def __init__(self, on_change: Callable[[], None], hooks: Mapping[int, Any] | None = None) -> None:
         self.on_change = on_change

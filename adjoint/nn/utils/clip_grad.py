@@ -31,7 +31,7 @@ def _gradients(parameters: Any) -> list[Any]:
 
 
 def _plain(tensors: list[Any]) -> bool:
-    """Return whether all are NumPy arrays of one real dtype of at least single precision, and nobody must see ops."""
+    """Return whether all are NumPy arrays of one real dtype of at least single precision, and nothing observes ops."""
     if lifting(False) is not False:
         return False
     first = tensors[0].array.dtype

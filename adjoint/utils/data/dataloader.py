@@ -284,7 +284,7 @@ class _Pass:
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.indices = iter(loader._index_sampler)
-        self.seed = drawn_seed(loader.generator)  # drawn also where nobody uses it: with and without workers alike
+        self.seed = drawn_seed(loader.generator)  # drawn also where it is not used: with and without workers alike
         self.prefetch = loader.prefetch_factor or 1
         self.persistent, self.in_order, self.pin = loader.persistent_workers, loader.in_order, loader.pin_memory
         self.timeout = loader.timeout
@@ -306,7 +306,7 @@ class _Pass:
 
 
 class _BaseDataLoaderIter:
-    """One pass over a loader, whoever makes its batches."""
+    """One pass over a loader, with or without workers."""
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):

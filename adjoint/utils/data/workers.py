@@ -179,7 +179,7 @@ def run(task: Task, connection: Any, inherited: Any = ()) -> None:
     sender.start()
     with contextlib.suppress(EOFError, OSError):
         _answer(task, connection, outgoing)
-    if not os.path.exists(os.path.join(task.folder, _CLOSED)):  # the program was killed: nobody else cleans up
+    if not os.path.exists(os.path.join(task.folder, _CLOSED)):  # the program was killed: no other process cleans up
         shutil.rmtree(task.folder, ignore_errors=True)
         return
     outgoing.put(None)

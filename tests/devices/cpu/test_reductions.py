@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adjoint.core.nodes import registry
-from adjoint.devices.cpu import copying, provider, reductions, threads
+from adjoint.devices.cpu import copying, extremes, provider, reductions, scans, threads
 
 
 @pytest.fixture(params=[1, 2, 3], autouse=True)
@@ -67,10 +67,10 @@ def test_running_sums(shape: tuple[int, ...], reverse: bool) -> None:
     for axis in range(x.ndim):
         way = slice(None, None, -1 if reverse else 1)
         index = (slice(None),) * axis + (way,)
-        found = reductions.running_sums(x, axis, reverse)
+        found = scans.cumsum(x, axis, reverse)
         np.testing.assert_allclose(found, x[index].cumsum(axis)[index], rtol=1e-9, atol=1e-9)
     strided = np.broadcast_to(np.float32(1), (300, 200))
-    np.testing.assert_array_equal(reductions.running_sums(strided, 1, False), strided.cumsum(1))
+    np.testing.assert_array_equal(scans.cumsum(strided, 1, False), strided.cumsum(1))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -83,7 +83,7 @@ def test_running_sums_of_rows_with_numpy_alone(width: int, reverse: bool) -> Non
     before = provider.allow(False)
     try:
         for given in (x, special):
-            found = reductions.running_sums(given, 1, reverse)
+            found = scans.cumsum(given, 1, reverse)
             np.testing.assert_allclose(found, given[way].astype(np.float64).cumsum(1)[way], 1e-5, 1e-4)
     finally:
         provider.allow(before)
@@ -119,11 +119,11 @@ def test_extremes_of_columns_with_numpy_alone(largest: bool) -> None:
     before = provider.allow(False)
     try:
         for given in (x, tied):
-            values, places = reductions.extremes(given, 0, largest)
+            values, places = extremes.extremes(given, 0, largest)
             np.testing.assert_array_equal(places, find(given, 0))
             np.testing.assert_array_equal(values, np.take_along_axis(given, places[None], 0)[0])
-            assert [f.shape for f in reductions.extremes(given[None], 1, largest)] == [(1, 20, 30)] * 2
-        assert reductions.extremes(equal, 0, largest) is None  # left to NumPy
-        assert reductions.extremes(strange, 0, largest) is None
+            assert [f.shape for f in extremes.extremes(given[None], 1, largest)] == [(1, 20, 30)] * 2
+        assert extremes.extremes(equal, 0, largest) is None  # left to NumPy
+        assert extremes.extremes(strange, 0, largest) is None
     finally:
         provider.allow(before)

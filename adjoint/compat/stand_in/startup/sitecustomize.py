@@ -32,7 +32,7 @@ class LazyFinder:
         return next((spec for spec in found if spec is not None), None)
 
     def find_distributions(self, context: object = None) -> object:
-        """Return what is told about the package torch, to a process that asks by name."""
+        """Return the metadata of the package torch, for a process that looks it up by name."""
         if self.done or getattr(context, "name", None) != "torch":
             return iter(())
         self._install()
