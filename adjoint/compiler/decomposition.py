@@ -111,7 +111,8 @@ def _node(s: Scribe, node: Symbol, operands: list[Any], given: dict[str, Any], a
     name = by_ufunc[function.arrays].op.name  # type: ignore[attr-defined]
     if len(operands) == 1:
         return s.write(name, tuple(operands), operands[0].shape, bool if node.boolean else operands[0].dtype)
-    return s.binary(name, *operands, bool if node.boolean else None)
+    left, right = operands
+    return s.binary(name, left, right, bool if node.boolean else None)
 
 
 def _mean(s: Scribe, x: Value, axes: Any = None, keepdims: bool = False) -> Value | None:

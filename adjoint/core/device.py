@@ -248,7 +248,6 @@ def _cupy() -> Any:
             epilogues,
             gathering,
             memory,
-            norms,
             products,
             reductions,
             rows,

@@ -632,7 +632,7 @@ def _fixed(op: Op) -> Callable[..., Any]:
 
 
 def revealed(primitive: Primitive, *args: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Call a primitive with hidden results, and return its result and these; nothing where a mode or transform is on."""
+    """Call a primitive, and return its result and hidden results: none where a mode or a transform is on."""
     found: Any = primitive(*args, reveals=True)
     return found if type(found) is tuple else (found, ())
 

@@ -55,7 +55,7 @@ class Overrides:
         return attach
 
     def rowwise(self, make: K) -> K:
-        """Attach the decorated function to all row-wise primitives: ``make(statement, definition)`` returns a kernel."""
+        """Attach the decorated function to all row-wise primitives: it makes a kernel of statement and definition."""
         self.of_statement = make
         return make
 
@@ -177,7 +177,7 @@ def _joint_with_rows(
 
 def _as(definition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function under the name and with the attributes of the definition that it stands for."""
-    function.__dict__.update(getattr(definition, "__dict__", {}))
+    function.__dict__.update({**getattr(definition, "__dict__", {}), **function.__dict__})
     function.__name__ = getattr(definition, "__name__", function.__name__)
     function.__wrapped__ = definition  # type: ignore[attr-defined]
     return function

@@ -412,6 +412,7 @@ def instance_norm(
     axes = tuple(range(2, a.ndim))
     shape = (1, channels, *(1,) * (a.ndim - 2))
     bias, weight = (None if x is None else reshape_p(x, shape) for x in (bias, weight))
+    out: Tensor
     out, hidden = revealed(batch_norm_p, input, *_like(input, weight, bias), axes, shape, eps)
     if running_mean is not None and running_var is not None:
         mean, var = _statistics(input, axes, hidden)

@@ -39,29 +39,29 @@ class Row:
 
     def sum(self, v: Array) -> Array:
         """Add up."""
-        return sum_p(v, self.axes, True)
+        return sum_p(v, self.axes, True)  # type: ignore[return-value]
 
     def mean(self, v: Array) -> Array:
         """Average."""
-        return mean_p(v, self.axes, True)
+        return mean_p(v, self.axes, True)  # type: ignore[return-value]
 
     def max(self, v: Array) -> Array:
         """Take the largest, of complex numbers the largest real part; of nothing, zero."""
         if not count_of(v.shape, self.axes):
-            return sum_p(v, self.axes, True)
-        return amax_p(v.real if v.dtype.kind == "c" else v, self.axes, True)
+            return sum_p(v, self.axes, True)  # type: ignore[return-value]
+        return amax_p(v.real if v.dtype.kind == "c" else v, self.axes, True)  # type: ignore[return-value]
 
     def first(self, v: Array) -> Array:
         """Take the first element."""
-        return slice_p(v, tuple([slice(0, 1) if i in self.axes else slice(None) for i in range(v.ndim)]))
+        return slice_p(v, tuple([slice(0, 1) if i in self.axes else slice(None) for i in range(v.ndim)]))  # type: ignore[return-value]
 
     def across(self, v: Array) -> Array:
         """Add up across rows, to the shape of weights."""
-        return sum_to_p(v, self.shape)
+        return sum_to_p(v, self.shape)  # type: ignore[return-value]
 
 
 class _Definition:
-    """A statement run on values of any kind; `again` is the whole kernel or rule, which runs a device's where it can."""
+    """A statement run on values of any kind; `again` is the whole kernel or rule, which runs a device's if it can."""
 
     def __init__(self, statement: Statement, inputs: Sequence[str], value: Statement | None = None) -> None:
         self.statement, self.inputs, self.value = statement, inputs, value
@@ -108,7 +108,7 @@ class _Definition:
             given = {**given, **{n: kept(given[n], rank, row.axes, False) for n in names}}
         if s.hidden:
             there = [given[n] for n in s.operands]
-            if any([v is None for v in (given[n] for n in s.hidden)]) or any(map(_is_traced, there)):
+            if None in [v if v is None else 0 for v in (given[n] for n in s.hidden)] or any(map(_is_traced, there)):
                 found = value.function(row, *[given.get(n) for n in value.names])
                 given = {**given, **dict(zip(value.hidden, found[1:], strict=True))}
         return given
@@ -130,11 +130,11 @@ def rowwise(
     """Declare a primitive by a statement over rows: kernels for every device are printed from it.
 
     `value` and the rules are functions of a `row` and operands, written with its reductions, operators, NumPy's ufuncs
-    and other primitives. The parameters of `value` are the inputs, then `numbers` (Python's) and `static` parameters, by
-    whose value it may branch; inputs that are `weights` are the same for all rows, and may be None. The primitive takes
-    the inputs, then what says where rows are (`over`: "axis" or "axes", and "keepdims" if the value is one number per
-    row, "shape" for that of weights), then the others. A `value` that returns more than one result names the others in
-    `hidden`: rules may take them, programs do not see them. The `joint` rule returns the gradients of all inputs.
+    and other primitives. The parameters of `value` are the inputs, then `numbers` (Python's) and `static` parameters,
+    by whose value it may branch; inputs that are `weights` are the same for all rows, and may be None. The primitive
+    takes the inputs, then what says where rows are (`over`: "axis" or "axes", and "keepdims" if the value is one number
+    per row, "shape" for that of weights), then the others. A `value` that returns more than one result names the others
+    in `hidden`: rules may take them, programs do not see them. The `joint` rule returns the gradients of all inputs.
     """
     parameters = parameters_of(value)[1:]
     beside = [*numbers.split(), *static.split()]
@@ -171,7 +171,7 @@ def rowwise(
         defined.append(_Definition(statement, inputs, of_value))
         return declared(defined[-1], (*statement.arguments, *(["needs"] if several else [])))
 
-    rules = {n: rule_of(options.pop(n), False) for n in inputs if n in options}
+    rules: dict[str, Any] = {n: rule_of(options.pop(n), False) for n in inputs if n in options}
     if joint is not None:
         rules["joint"] = rule_of(joint, True)
     at = len(inputs) + params.index("axes" if "axes" in params else "axis")
@@ -179,9 +179,8 @@ def rowwise(
     if len(inputs) == 1:
         options.setdefault("batch", lambda *args: made(*args[:at], _shifted(args[at]), *args[at + 1 :]))
     kernel = declared(defined[0], (*inputs, *params))
-    made = (parametric if len(inputs) == 1 else functools.partial(nary, inputs=len(inputs)))(
-        kernel, name=name, **rules, **options
-    )
+    recorder: Any = parametric if len(inputs) == 1 else functools.partial(nary, inputs=len(inputs))
+    made: Primitive = recorder(kernel, name=name, **rules, **options)
     for definition, again in zip(defined, (made.op.whole, *[made.op.joint or r for r in made.op.rules if r])):
         definition.again = again
     return made

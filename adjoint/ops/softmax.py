@@ -21,9 +21,10 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 def _logsumexp(row: Row, x: Array) -> Array:
-    top = row.max(x)
+    top: Any = row.max(x)
     top = where_p(np.isfinite(top), top, 0)  # an infinity less itself is no number
-    return np.log(row.sum(np.exp(x - top))) + top
+    out: Array = np.log(row.sum(np.exp(x - top))) + top
+    return out
 
 
 def _logsumexp_x(row: Row, g: Array, x: Array, out: Array) -> Array:
@@ -60,7 +61,7 @@ def logsumexp(
 
 
 def _softmax(row: Row, x: Array) -> Array:
-    e = exp_below(x - row.max(x))
+    e: Array = exp_below(x - row.max(x))
     return e * (1 / row.sum(e))
 
 
@@ -74,13 +75,12 @@ def _log_softmax(row: Row, x: Array) -> Array:
 
 
 def _log_softmax_x(row: Row, g: Array, out: Array) -> Array:
-    return g - exp_below(out) * row.sum(g)
+    weights: Array = exp_below(out)
+    return g - weights * row.sum(g)
 
 
 softmax_p: Primitive = rowwise("softmax", _softmax, x=_softmax_x, over="axis", saved={"axis": "dim"})
-log_softmax_p: Primitive = rowwise(
-    "log_softmax", _log_softmax, x=_log_softmax_x, over="axis", saved={"axis": "dim"}
-)
+log_softmax_p: Primitive = rowwise("log_softmax", _log_softmax, x=_log_softmax_x, over="axis", saved={"axis": "dim"})
 
 
 def _along(primitive: Any, input: Tensor, dim: int | None, dtype: Any, out: Any) -> Tensor:

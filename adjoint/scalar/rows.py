@@ -17,14 +17,13 @@ Run on values, `row` reduces them along their axes (ops/rows.py). Run on symbols
 from __future__ import annotations
 
 import functools
-import linecache
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from ..errors import own_files
+from .arrays import constant, defined
 from .functions import CHOOSE, EXP_BELOW
 from .symbol import Function, Operand, Symbol, apply, by_name, ordered, shared, variable
 
@@ -107,7 +106,10 @@ class _Symbols:
 
 
 def traced(
-    statement: Callable[..., Any], names: Sequence[str], absent: Iterable[str] = (), fixed: Mapping[str, Any] | None = None
+    statement: Callable[..., Any],
+    names: Sequence[str],
+    absent: Iterable[str] = (),
+    fixed: Mapping[str, Any] | None = None,
 ) -> list[tuple[Symbol, bool]]:
     """Return a statement's results as expressions, and whether each is summed across rows.
 
@@ -355,10 +357,36 @@ def layout_of(shape: Shape, axes: Shape, weights: Shape | None) -> Layout | None
 _add, _maximum = np.add.reduce, np.maximum.reduce
 
 
+@functools.lru_cache(4096)
+def _axes_beyond(given: Shape, shape: Shape) -> Shape:
+    lead = len(given) - len(shape)
+    return (*range(lead), *[i + lead for i, n in enumerate(shape) if n == 1 and given[i + lead] != 1])
+
+
 def _sum_to(v: np.ndarray, shape: Shape) -> np.ndarray:
-    lead = v.ndim - len(shape)
-    axes = (*range(lead), *[i + lead for i, n in enumerate(shape) if n == 1 and v.shape[i + lead] != 1])
-    return (_add(v, axes) if axes else v).reshape(shape)
+    axes = _axes_beyond(v.shape, shape)
+    out = _add(v, axes) if axes else v
+    return out if out.shape == shape else out.reshape(shape)
+
+
+def _with_divisions(results: Sequence[Symbol]) -> list[Symbol]:
+    """Return expressions in which a product with an inverse that is used once is a division: one call of NumPy."""
+    nodes = ordered(results)
+    uses: dict[int, int] = {}
+    for number in [v.number for n in nodes for v in n.operands if isinstance(v, Symbol)] + [n.number for n in results]:
+        uses[number] = uses.get(number, 0) + 1
+    known: dict[int, Symbol] = {}
+    for node in nodes:
+        operands = tuple([known[v.number] if isinstance(v, Symbol) else v for v in node.operands])
+        last, made = node.operands[-1] if operands else None, node
+        if node.name == "multiply" and isinstance(last, Symbol) and last.name == "divide" and uses[last.number] == 1:
+            if not isinstance(last.operands[0], Symbol) and last.operands[0] == 1:
+                made = Symbol("divide", by_name["divide"], (operands[0], known[last.number].operands[1]))
+        if made is node and node.function is not None:
+            made = Symbol(node.name, node.function, operands)
+            made.boolean = node.boolean
+        known[node.number] = made
+    return [known[node.number] for node in results]
 
 
 class Passes:
@@ -367,14 +395,19 @@ class Passes:
     The text is ordinary Python that `pdb` steps through; constants are 0-d arrays, which ufuncs take faster.
     """
 
-    def __init__(self, results: Sequence[tuple[Symbol, bool]], kinds: Mapping[str, str], axes: Shape, rank: int) -> None:
+    def __init__(
+        self, results: Sequence[tuple[Symbol, bool]], kinds: Mapping[str, str], axes: Shape, rank: int,
+        wanted: Sequence[bool] | None = None,
+    ) -> None:  # fmt: skip
+        """Print results; with `wanted` a function that returns all of them, or None for what is not, or the one."""
         self.axes, self.last = axes, axes == (rank - 1,)
         self.kinds, self.lines = kinds, list[str]()
         self.scope: dict[str, object] = {"total": _add, "largest": _maximum, "sum_to": _sum_to, "vecdot": np.vecdot}
         self.scope["first"] = tuple([slice(0, 1) if i in axes else slice(None) for i in range(rank)])
         self.constants: dict[str, float] = {}
-        nodes = ordered([node for node, _ in results])
-        self.names = [n.name for n in nodes if n.function is None]
+        divided = _with_divisions([node for node, _ in results])
+        results = [(node, across) for node, (_, across) in zip(divided, results, strict=True)]
+        nodes = ordered(divided)
         self.uses: dict[int, int] = {}
         for v in [v for node in nodes for v in node.operands if isinstance(v, Symbol)] + [node for node, _ in results]:
             self.uses[v.number] = self.uses.get(v.number, 0) + 1
@@ -386,7 +419,10 @@ class Passes:
         for node in nodes:
             self._write(node)
         said = [self._result(node, across) for node, across in results]
-        self.lines.append(f"return {', '.join(said)}{',' * (len(said) == 1)}")
+        if wanted is not None:
+            left = iter(said)
+            said = [next(left) if w else "None" for w in wanted]
+        self.lines.append(f"return {', '.join(said)}{',' * (len(said) == 1 and wanted is None)}")
 
     def _result(self, node: Symbol, across: bool) -> str:
         place = self.places[node.number]
@@ -470,15 +506,7 @@ class Passes:
         return name
 
     def function(self, title: str, names: Sequence[str], dtype: np.dtype) -> Callable[..., Any]:  # type: ignore[type-arg]
-        """Return the function of operands with these names, then the number of elements of a row, and weights' shape."""
+        """Return the function of operands with these names, the number of elements of a row, and weights' shape."""
         text = f"def {title}({', '.join((*names, COUNT, 'shape_'))}):\n" + "".join(f"    {s}\n" for s in self.lines)
-        file = f"<adjoint statement {title} {dtype.name} {self.axes}>"
-        own_files.add(file)
-        linecache.cache[file] = len(text), None, text.splitlines(True), file  # for tracebacks and pdb
-        scope = {"__name__": __name__, **self.scope}
-        for name, value in self.constants.items():
-            constant = np.array(value, dtype)
-            constant.flags.writeable = False
-            scope[name] = constant
-        exec(compile(text, file, "exec"), scope)  # noqa: S102 - printed from a statement of ours
-        return scope[title]  # type: ignore[return-value]
+        constants = {k: constant(v, dtype) for k, v in self.constants.items()}
+        return defined(title, text, f"statement {title} {dtype.name} {self.axes}", {**self.scope, **constants})

@@ -2,8 +2,8 @@
 
 A loop goes from row to row, once over a row's elements for each stage of the statement, and writes in the last one. It
 takes rows of contiguous memory and rows of planes (`scalar.rows.Layout`), shared by threads. Sums across rows are taken
-by each thread for itself, and then added up. Where nothing can be compiled, or axes lie otherwise, threads run the NumPy
-passes on blocks of rows.
+by each thread for itself, and then added up. Where nothing can be compiled, or axes lie otherwise, threads run the
+NumPy passes on blocks of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,21 @@ from typing import Any
 import numpy as np
 
 from ...scalar import loops
-from ...scalar.rows import ACROSS, COUNT, ELEMENT, MAX, ROW, WEIGHT, Layout, Passes, Program, Statement, layout_of
+from ...scalar.arrays import defined
+from ...scalar.rows import (
+    ACROSS,
+    COUNT,
+    ELEMENT,
+    MAX,
+    NUMBER,
+    ROW,
+    WEIGHT,
+    Layout,
+    Passes,
+    Program,
+    Statement,
+    layout_of,
+)
 from ...scalar.symbol import Symbol, ordered
 from . import blas, provider, rows, sizes, threads
 from .constants import float32_constants, float64_constants
@@ -41,13 +55,16 @@ class Forms:
         self._passes: dict[Any, Callable[..., Results]] = {}
         self._loops: dict[Any, tuple[Any, Program]] = {}
 
-    def passes(self, dtype: Any, axes: Any, rank: int, wanted: Any, absent: Any, fixed: Any) -> Callable[..., Results]:
-        """Return the statement as NumPy passes: a function of the operands, the elements of a row, weights' shape."""
+    def passes(self, dtype: Any, axes: Any, rank: int, wanted: Any, absent: Any, fixed: Any) -> Callable[..., Any]:
+        """Return the statement as NumPy passes: a function of the operands, the elements of a row, weights' shape.
+
+        It returns what a kernel or rule does: the result, or several with None for those that are not wanted.
+        """
         key = dtype, axes, rank, wanted, absent, fixed
         found = self._passes.get(key)
         if found is None:
             results = [r for r, w in zip(self.statement.traced(absent, fixed), wanted) if w]
-            text = Passes(results, self.kinds, axes, rank)
+            text = Passes(results, self.kinds, axes, rank, wanted)
             found = self._passes[key] = text.function(f"{self.statement.title}_rows", self.statement.operands, dtype)
         return found
 
@@ -65,7 +82,7 @@ class Forms:
     def plan(
         self, dtype: Any, shape: Any, axes: Any, weights: Any, wanted: Any, absent: Any, fixed: Any
     ) -> Callable[[Sequence[Any]], Results] | None:
-        """Return what computes the results of large arrays; None where their layout is none that loops or blocks take."""
+        """Return what computes the results of large arrays; None where loops and blocks do not take their layout."""
         if not _weighs(self.statement, wanted, absent, fixed):
             weights = None
         layout = layout_of(shape, axes, weights)
@@ -93,6 +110,7 @@ class Forms:
         names, places, kept = self.statement.operands, self.statement.places, _kept(shape, axes)
         step, number = max(sizes.ROWS_BLOCK // (width * after), 1), _number(width, dtype)
         final = [weights if role == ACROSS else shape if role == ELEMENT else kept for role in roles]
+        several = self.statement.several
         cut_by_rows = [self.kinds[n] in (ELEMENT, ROW) for n in names]
 
         def blocks(args: Sequence[Any]) -> Results:
@@ -107,7 +125,9 @@ class Forms:
                 for i in range(start, stop, step):
                     block = slice(i, min(i + step, stop))
                     cut = [a[block] if c and a is not None else a for a, c in zip(operands, cut_by_rows)]
-                    for role, out, found in zip(roles, outs, run(*cut, number, (width,)), strict=True):
+                    results = run(*cut, number, (width,))
+                    results = [r for r in results if r is not None] if several else (results,)
+                    for role, out, found in zip(roles, outs, results, strict=True):
                         if role == ACROSS:
                             with lock:
                                 out += found
@@ -152,84 +172,111 @@ def _number(value: float, dtype: Any) -> Any:
 @override.rowwise
 def kernel_of(statement: Statement, definition: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel or rule with a statement's arguments that runs its forms on arrays of NumPy."""
-    forms = Forms(statement)
-    places = statement.places
-    arrays = [(n, places[n]) for n in statement.operands if statement.kinds[n] != "number"]
-    numbers = [(n, places[n]) for n in statement.operands if statement.kinds[n] == "number"]
-    needed = [places[n] for n in statement.hidden if n in places]
-    static = [places[n] for n in statement.static]
-    reduced = [n for n in statement.operands if statement.kinds[n] == ROW and n not in statement.hidden]
-    small: dict[Any, Any] = {}
-    large: dict[Any, Any] = _Recent()
-    several, drops = statement.several, "keepdims" in places
-    order = [places[n] for n in statement.operands]
-    base = places["x"] if "x" in places else 0  # an argument of the shape of elements
-    at = places.get("axes", places.get("axis", 0))
-    shape_at = places.get("shape")
-    is_number = [statement.kinds[n] == "number" for n in statement.operands]
+    call = _Call(statement, definition)
+    made = _entry(statement, call)
+    made.forms = call.forms  # type: ignore[attr-defined]
+    kernels[statement.title if call.is_value else (statement.title, "g")] = made
+    return made
 
-    def fits(args: tuple[Any, ...], dtype: Any) -> bool:
-        for _, i in arrays:
+
+def _entry(statement: Statement, call: _Call) -> Callable[..., Any]:
+    """Return the function that is called: small arrays of which the passes are known run these at once."""
+    if "keepdims" in statement.places:
+        return lambda *args, needs=None: call(args, needs)
+    names, kinds = statement.arguments, statement.kinds
+    base = "x" if "x" in names else names[0]
+    arrays = [n for n in statement.operands if kinds[n] != NUMBER]
+    others = [n for n in arrays if n != base]
+    absent = "".join(f", {n} is None" for n in arrays if kinds[n] == WEIGHT)
+    static = "".join(f", {n}" for n in statement.static)
+    axes = "axis" if "axis" in names else "axes"
+    same = "".join(
+        f" and (type({n}) is ndarray and {n}.dtype is dtype{f' or {n} is None' if kinds[n] == WEIGHT else ''})"
+        for n in others
+    )
+    given = ", ".join(f"table[{n}]" if kinds[n] == NUMBER else n for n in statement.operands)
+    shape = "shape" if "shape" in names else "None"
+    dense = f" and {base}.flags.c_contiguous" if call.is_value else ""  # as the result shall be
+    text = f"""def {statement.title}({", ".join(names)}, needs=None):
+    if type({base}) is ndarray and 0 < {base}.size < LEAST{dense}:
+        dtype = {base}.dtype
+        found = small.get((dtype.char, {base}.ndim, {axes}, needs{absent}{static}))
+        if found is not None{same}:
+            run, table, at = found
+            return run({given}, table[{base}.shape[at] if at is not None else count({base}.shape, axes)], {shape})
+    return call(({", ".join(names)},), needs)
+"""
+    scope = {"ndarray": ndarray, "LEAST": sizes.ROWS, "small": call.small, "call": call, "count": _count}
+    return defined(statement.title, text, f"row-wise {statement.title}{'' if call.is_value else ' backward'}", scope)
+
+
+def _count(shape: Sequence[int], axes: Sequence[int]) -> int:
+    return math.prod([shape[i] for i in axes])
+
+
+class _Call:
+    """Any call of a statement: which form runs is found by what the arguments are."""
+
+    def __init__(self, statement: Statement, definition: Callable[..., Any]) -> None:
+        self.statement, self.definition, self.forms = statement, definition, Forms(statement)
+        places, kinds = statement.places, statement.kinds
+        self.is_value = "g" not in places
+        self.base = places.get("x", 0)  # an argument with all axes
+        self.arrays = [(n, places[n]) for n in statement.operands if kinds[n] != NUMBER]
+        self.needed = [places[n] for n in statement.hidden if n in places]
+        self.static = [places[n] for n in statement.static]
+        self.reduced = [places[n] for n in statement.operands if kinds[n] == ROW and n not in statement.hidden]
+        self.order = [(places[n], kinds[n] == NUMBER) for n in statement.operands]
+        self.small: dict[Any, Any] = _Recent()
+        self.large: dict[Any, Any] = _Recent()
+
+    def __call__(self, args: tuple[Any, ...], needs: Any) -> Any:
+        x, s = args[self.base], self.statement
+        if type(x) is not ndarray or not x.size or not self.fits(args, x.dtype):
+            return self.definition(*args) if needs is None else self.definition(*args, needs=needs)
+        dtype, axes, keeps = x.dtype, s.axes(args), s.keeps(args)
+        if self.is_value and not x.flags.c_contiguous:
+            args = (np.ascontiguousarray(x), *args[1:])
+        absent = tuple([n for n, i in self.arrays if args[i] is None])
+        fixed = tuple([args[i] for i in self.static])
+        wanted = (True,) * len(s.traced(absent, fixed)) if needs is None else tuple(needs)
+        if not keeps:
+            kept = _kept(x.shape, axes)
+            args = tuple([a.reshape(kept) if i in self.reduced else a for i, a in enumerate(args)])
+        found: Any = None
+        if x.size >= sizes.ROWS:
+            weights = s.shape(args)
+            key = provider.choice.allowed, x.shape, weights, dtype, axes, wanted, absent, fixed
+            plan = self.large.get(key, False)
+            if plan is False:
+                plan = self.large[key] = self.forms.plan(dtype, x.shape, axes, weights, wanted, absent, fixed)
+            if plan is not None:
+                left = iter(plan(args))
+                found = tuple([next(left) if w else None for w in wanted])
+                found = found if s.several else found[0]
+        if found is None:
+            run = self.forms.passes(dtype, axes, x.ndim, wanted, absent, fixed)
+            table = float32_constants if dtype is f32 else float64_constants
+            if keeps:
+                there = [args[i] is None for n, i in self.arrays if s.kinds[n] == WEIGHT]
+                named = args[s.places.get("axis", s.places.get("axes", 0))]
+                at = axes[0] if len(axes) == 1 else None
+                self.small[dtype.char, x.ndim, named, needs, *there, *fixed] = run, table, at
+            given = [table[args[i]] if number else args[i] for i, number in self.order]
+            found = run(*given, table[_count(x.shape, axes)], s.shape(args))
+        if self.is_value and not keeps:
+            found = found.reshape([n for i, n in enumerate(x.shape) if i not in axes])
+        return found
+
+    def fits(self, args: tuple[Any, ...], dtype: Any) -> bool:
+        """Return whether arrays are NumPy's, of one dtype that loops compute with, and hidden results are there."""
+        if dtype is not f32 and dtype is not f64:
+            return False
+        for _, i in self.arrays:
             a = args[i]
             if a is not None and (type(a) is not ndarray or a.dtype is not dtype):
                 return False
-        for i in needed:
-            if args[i] is None:
-                return False
-        return True
-
-    def choose(args: tuple[Any, ...], dtype: Any, rank: int, needs: Any) -> tuple[Any, Any, Any, Any, Any]:
-        absent = tuple([n for n, i in arrays if args[i] is None])
-        fixed = tuple([args[i] for i in static])
-        wanted = needs if needs is not None else (True,) * len(statement.traced(absent, fixed))
-        axes = statement.axes(args)
-        return forms.passes(dtype, axes, rank, wanted, absent, fixed), axes, wanted, absent, fixed
-
-    def shaped(results: Results, args: tuple[Any, ...], x: Any, wanted: Any) -> Any:
-        """Return results as the primitive's kernel or rule returns them."""
-        found = list(results)
-        if drops and not statement.keeps(args) and found[0].ndim == x.ndim and not needed and statement_is_value:
-            found[0] = found[0].reshape([n for i, n in enumerate(found[0].shape) if i not in statement.axes(args)])
-        if not several:
-            return found[0]
-        if len(found) == len(wanted):
-            return tuple(found)
-        left = iter(found)
-        return tuple([next(left) if w else None for w in wanted])
-
-    statement_is_value = "g" not in places
-
-    def kernel(*args: Any, needs: Any = None) -> Any:
-        x = args[base]
-        if type(x) is not ndarray:
-            return definition(*args) if needs is None else definition(*args, needs=needs)
-        dtype, size = x.dtype, x.size
-        if (dtype is not f32 and dtype is not f64) or not size or not fits(args, dtype):
-            return definition(*args) if needs is None else definition(*args, needs=needs)
-        key = dtype, x.ndim, args[at], needs, *[args[i] is None for _, i in arrays], *[args[i] for i in static]
-        found = small.get(key)
-        if found is None:
-            found = small[key] = choose(args, dtype, x.ndim, needs)
-        run, axes, wanted, absent, fixed = found
-        if drops and reduced and not statement.keeps(args):
-            kept = _kept(x.shape, axes)
-            args = tuple([a.reshape(kept) if n in reduced else a for n, a in zip(statement.arguments, args)])
-        weights = None if shape_at is None else args[shape_at]
-        if size >= sizes.ROWS:
-            key = provider.choice.allowed, x.shape, weights, *key
-            plan = large.get(key, False)
-            if plan is False:
-                plan = large[key] = forms.plan(dtype, x.shape, axes, weights, wanted, absent, fixed)
-            if plan is not None:
-                return shaped(plan(args), args, x, wanted)
-        table = float32_constants if dtype is f32 else float64_constants
-        count = x.shape[axes[0]] if len(axes) == 1 else math.prod([x.shape[i] for i in axes])
-        operands = [table[args[i]] if n else args[i] for i, n in zip(order, is_number)]
-        return shaped(run(*operands, table[count], weights), args, x, wanted)
-
-    kernel.forms = forms  # type: ignore[attr-defined]
-    kernels[statement.title if statement_is_value else (statement.title, "g")] = kernel
-    return kernel
+        return all(args[i] is not None for i in self.needed)
 
 
 def _weighs(statement: Statement, wanted: Any, absent: Any, fixed: Any) -> bool:

@@ -1,8 +1,9 @@
 """What row-wise kernels share, and the cross entropy of rows: an override, which reads the logits once each way.
 
-Its value is logsumexp's statement less the label's element, its gradient softmax's less one; of a vocabulary's size,
-rows are written once and not read again (benchmarks/gpu.py, cross_entropy). Every function takes `out=` arrays made before, and none asks the GPU for a value: all may be captured in a CUDA graph.
-16-bit numbers are computed with as float. NaN, and rows of infinities, give what torch gives.
+Its value is logsumexp's statement less the label's element, its gradient softmax's less one at the label; a pass over
+rows of a vocabulary's size is what takes time (benchmarks/gpu.py, cross_entropy). Functions take `out=` arrays made
+before, and none asks the GPU for a value: all may be captured in a CUDA graph. 16-bit numbers are computed with as
+float. NaN, and rows of infinities, give what torch gives.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ template <int N, typename A, typename B> __device__ __forceinline__ void walk(i6
 // In 16 bits nobody can tell the quick exponential from the exact one.
 __device__ __forceinline__ W power(W x) { return sizeof(T) == 2 ? (W)__expf((float)x) : exp(x); }
 """
+
 
 def shape_of_blocks(n: int, pack: int, apart: bool) -> tuple[int, int, int]:
     """Return the elements of a pack, the packs that a thread holds (0: too many for registers) and the threads.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
@@ -34,7 +34,7 @@ from ...scalar.rows import (
 )  # fmt: skip
 from ...scalar.symbol import Symbol, apply
 from .launching import Kernels, aligned, dense, empty, is_float
-from .rows import WALK, pack_of, shape_of_blocks
+from .rows import WALK, shape_of_blocks
 from .table import override
 
 _F32 = np.dtype(np.float32)
@@ -42,12 +42,9 @@ _CHANNELS = 32  # rows of planes from which on a block for each keeps a GPU busy
 _PLANES = 1 << 17  # elements of a row of planes up to which one block takes it
 _PIECES = 1056  # blocks that keep a GPU busy: eight for each multiprocessor
 _LONGEST = 1 << 31
+_MOST_PLANS = 1 << 12
 
-_HEAD = (
-    "typedef wide_of<T>::type W;\n"
-    + WALK
-    + "__device__ __forceinline__ W exp_below(W x) { return power(x); }\n"
-)
+_HEAD = "typedef wide_of<T>::type W;\n" + WALK + "__device__ __forceinline__ W exp_below(W x) { return power(x); }\n"
 
 
 class _Text:
@@ -63,7 +60,13 @@ class _Text:
         self.of_rows = [n for n in self.names if kinds[n] == ROW]
         self.numbers = [n for n in self.names if kinds[n] == NUMBER]
         self.outs = [i for i, role in enumerate(program.roles) if role != ACROSS]
-        self.open_names = ("T", *[f"T_{n}" for n in self.arrays], *[f"O_{i}" for i in range(len(program.roles))], "P", "K")
+        self.open_names = (
+            "T",
+            *[f"T_{n}" for n in self.arrays],
+            *[f"O_{i}" for i in range(len(program.roles))],
+            "P",
+            "K",
+        )
         self._fresh = 0
 
     def parameters(self, outs: str = "") -> str:
@@ -132,14 +135,17 @@ class _Text:
             if not (stage.reductions or stage.elements):
                 continue
             weights = " ".join(f"const W {n} = (W)p_{n}[AT];" for n in self.weights)
-            many = " ".join(f"Pack<T_{n}, P> q_{n} = *(const Pack<T_{n}, P>*)(p_{n} + start + i);" for n in self.elements)
+            many = " ".join(
+                f"Pack<T_{n}, P> q_{n} = *(const Pack<T_{n}, P>*)(p_{n} + start + i);" for n in self.elements
+            )
             many += " ".join(f" Pack<O_{i}, P> w_{i};" for i, _ in stage.elements)
             one = " ".join(f"const W {n} = (W)q_{n}.v[j];" for n in self.elements) + weights.replace("AT", "i + j")
             many += f" for (int j = 0; j < P; ++j) {{ {one} {self.element(stage, lambda i: f'w_{i}.v[j]')} }}"
             many += " ".join(f" *(Pack<O_{i}, P>*)(o_{i} + start + i) = w_{i};" for i, _ in stage.elements)
             single = " ".join(f"const W {n} = (W)p_{n}[start + i];" for n in self.elements) + weights.replace("AT", "i")
             single += " " + self.element(stage, lambda i: f"o_{i}[start + i]")
-            body += f"{self.accumulators(stage)}\n    walk<P>(start, n, [&](i64 i) {{ {many} }},\n        [&](i64 i) {{ {single} }});"
+            body += f"{self.accumulators(stage)}\n    "
+            body += f"walk<P>(start, n, [&](i64 i) {{ {many} }},\n        [&](i64 i) {{ {single} }});"
             body += f"\n    {self.joined(stage)}\n    "
         return f"""extern "C" __global__ void walked({self.parameters()}, i64 n) {{
     i64 row = blockIdx.x, start = row * n;
@@ -153,7 +159,9 @@ class _Text:
         each = "for (int k = 0; k < K; ++k) { int i = threadIdx.x + k * blockDim.x; if (i < packs) {"
         body = " ".join(f"Pack<T_{n}, P> h_{n}[K];" for n in self.elements)
         body += f"\n    #pragma unroll\n    {each} "
-        body += " ".join(f"h_{n}[k] = ((const Pack<T_{n}, P>*)(p_{n} + start))[i];" for n in self.elements) + " } }\n    "
+        body += (
+            " ".join(f"h_{n}[k] = ((const Pack<T_{n}, P>*)(p_{n} + start))[i];" for n in self.elements) + " } }\n    "
+        )
         kept = {i for stage in self.program.stages for i, _ in stage.kept}
         body += " ".join(f"W h_kept_{i}[K * P];" for i in kept)
         read = " ".join(f"const W {n} = (W)h_{n}[k].v[j];" for n in self.elements)
@@ -188,7 +196,9 @@ class _Text:
                 one = " ".join(f"const W {n} = (W)p_{n}[at];" for n in self.elements)
                 one += " ".join(f" const W {n} = (W)p_{n}[i];" for n in self.weights)
                 one += " " + self.element(stage, lambda i: f"o_{i}[at]")
-                body += f"{self.accumulators(stage)}\n    for (i64 i = 0; i < n; ++i) {{ i64 at = start + i * B; {one} }}"
+                body += (
+                    f"{self.accumulators(stage)}\n    for (i64 i = 0; i < n; ++i) {{ i64 at = start + i * B; {one} }}"
+                )
                 body += f"\n    {self.joined(stage, block=False)}\n    "
         return f"""extern "C" __global__ void columns({self.parameters()}, i64 count, i64 n, i64 B) {{
     i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x;
@@ -288,7 +298,9 @@ class _Text:
         for number, (_, value) in enumerate(stage.across):
             steps, said = self.computed(value)
             add += f"{{ {steps}a[{number}]ANY += {said}; }} "
-        packs = " ".join(f"Pack<T_{n}, P> q_{n} = *(const Pack<T_{n}, P>*)(p_{n} + r * n + column);" for n in self.elements)
+        packs = " ".join(
+            f"Pack<T_{n}, P> q_{n} = *(const Pack<T_{n}, P>*)(p_{n} + r * n + column);" for n in self.elements
+        )
         each = " ".join(f"const W {n} = (W)q_{n}.v[j];" for n in self.elements)
         rows = self.row("r", "0") + " "
         weights = " ".join(f"const W {n} = (W)p_{n}[column + j];" for n in self.weights)
@@ -379,166 +391,229 @@ def kernel_of(statement: Statement, definition: Callable[..., Any]) -> Callable[
     forms, places = Forms(statement), statement.places
     base = places.get("x", places.get("out", 0))
     needed = [places[n] for n in statement.hidden if n in places]
-    arrays = [n for n in statement.operands if statement.kinds[n] != NUMBER]
+    arrays = [places[n] for n in statement.operands if statement.kinds[n] != NUMBER]
+    fixed = {"axis", "axes", "keepdims", "shape", *statement.static}
+    others = [i for n, i in places.items() if n in fixed or statement.kinds.get(n) == NUMBER]
+    plans: dict[Any, Any] = {}
 
-    def kernel(*args: Any, **needs: Any) -> Any:
+    def kernel(*args: Any, needs: Any = None) -> Any:
         x = args[base]
-        given = [args[places[n]] for n in arrays]
-        plain = all([a is None or (isinstance(a, cupy.ndarray) and is_float(a)) for a in given])  # noqa: C419
-        if not plain or not isinstance(x, cupy.ndarray) or not x.size or any([args[i] is None for i in needed]):  # noqa: C419
-            return definition(*args, **needs)
-        found = Call(forms, args, x, needs.get("needs")).results()
-        return definition(*args, **needs) if found is None else found
+        if isinstance(x, cupy.ndarray) and x.size and not [i for i in needed if args[i] is None]:
+            given = [args[i] for i in arrays]
+            seen = tuple([None if a is None else a.dtype if isinstance(a, cupy.ndarray) else 0 for a in given])
+            key = x.shape, seen, needs, *[args[i] for i in others]
+            plan = plans.get(key, False)
+            if plan is False:
+                fits = 0 not in seen and all([a is None or is_float(a) for a in given])  # noqa: C419 - no generator
+                if len(plans) >= _MOST_PLANS:
+                    plans.clear()
+                plan = plans[key] = Plan(forms, args, x, needs) if fits else None
+            if plan and plan.there:
+                return plan.run(args, x)
+        return definition(*args) if needs is None else definition(*args, needs=needs)
 
+    kernel.forms = forms  # type: ignore[attr-defined]
     return kernel
 
 
-class Call:
-    """One call: which results are wanted, where rows lie, and what is launched."""
+class _Ref(NamedTuple):
+    """What an argument of a launch is, call by call: an operand, a result or memory in between, by its number."""
+
+    kind: str
+    number: int
+
+
+class Plan:
+    """What is launched for arguments of some shapes and dtypes; `there` is False where a layout has no kernel."""
 
     def __init__(self, forms: Forms, args: Sequence[Any], x: Any, needs: Any) -> None:
         s = self.statement = forms.statement
-        self.forms, self.args, self.x = forms, args, x
+        self.forms, self.x_shape, self.dtype = forms, x.shape, x.dtype
         self.axes, self.shape = s.axes(args), s.shape(args)
-        self.given = {n: args[s.places[n]] for n in s.operands}
-        self.absent = tuple([n for n in s.operands if self.given[n] is None])
+        self.kept = tuple([1 if a in self.axes else n for a, n in enumerate(x.shape)])
+        self.dtypes = {n: args[s.places[n]].dtype for n in s.operands if hasattr(args[s.places[n]], "dtype")}
+        self.numbers = {n: float(args[s.places[n]]) for n in s.operands if s.kinds[n] == NUMBER}
+        self.absent = tuple([n for n in s.operands if args[s.places[n]] is None])
         self.fixed = tuple([args[s.places[n]] for n in s.static])
         self.all = s.traced(self.absent, self.fixed)
         self.needs = (True,) * len(self.all) if needs is None else tuple(needs)
-        self.outs: dict[int, Any] = {}
         self.is_value = "g" not in s.places
+        self.outs: dict[int, tuple[Any, Any]] = {}  # shapes and dtypes of results, and of memory in between
+        self.between: list[tuple[Any, Any]] = []
+        self.steps: list[Any] = []
+        self.there = self._made()
+        self.squeezed = None
+        if self.is_value and not s.keeps(args):
+            self.squeezed = tuple([n for i, n in enumerate(x.shape) if i not in self.axes])
 
-    def results(self) -> Any:
-        """Return what the kernel or rule returns; None where a layout has no kernel."""
+    def run(self, args: Sequence[Any], x: Any) -> Any:
+        """Launch what there is to launch, and return what the kernel or rule returns."""
+        outs = {i: empty(*made) for i, made in self.outs.items()}
+        between = [empty(*made) for made in self.between]
+        operands: dict[int, Any] = {}
+
+        def value(ref: Any) -> Any:
+            if type(ref) is not _Ref:
+                return ref
+            if ref.kind == "out":
+                return outs[ref.number]
+            if ref.kind == "between":
+                return between[ref.number]
+            found = operands.get(ref.number)
+            if found is None:
+                found = operands[ref.number] = dense(args[ref.number])
+            return found
+
+        for step in self.steps:
+            step(value)
+        found: list[Any] = [outs.get(i) for i in range(len(self.all))]
+        if self.squeezed is not None:
+            found[0] = found[0].reshape(self.squeezed)
+        return tuple(found) if self.statement.several else found[0]
+
+    def _made(self) -> bool:
+        """Find what to launch; return whether there is something."""
         s, wanted = self.statement, [i for i, need in enumerate(self.needs) if need]
         across = [i for i in wanted if self.all[i][1]]
         rest = [i for i in wanted if not self.all[i][1]]
-        weighs = across or any(kind == WEIGHT and n not in self.absent for n, kind in s.kinds.items())
-        layout = layout_of(self.x.shape, self.axes, self.shape if weighs else None)
+        weighs = bool(across) or any(kind == WEIGHT and n not in self.absent for n, kind in s.kinds.items())
+        layout = layout_of(self.x_shape, self.axes, self.shape if weighs else None)
         if layout is None and (weighs or len(self.axes) > 1):
-            return None
+            return False
         per_channel = layout is not None and layout.channels and layout.rows == layout.channels and layout.step > 1
         if across and rest and per_channel:  # a batch norm: what is summed to a channel is summed over its row
             self._launch(layout, wanted)
-        else:
-            if across and not self._sum(layout, across):
-                return None
-            if rest:
-                self._launch(layout, rest)
-        found = [self.outs.get(i) for i in range(len(self.all))]
-        if self.is_value and not s.keeps(self.args):
-            found[0] = found[0].reshape([n for i, n in enumerate(self.x.shape) if i not in self.axes])
-        return tuple(found) if s.several else found[0]
+            return True
+        if across and not self._sum(layout, across):
+            return False
+        if rest:
+            self._launch(layout, rest)
+        return True
 
-    def _made(self, i: int, role: str) -> Any:
-        """Return memory for a result."""
-        x, kept = self.x, tuple([1 if a in self.axes else n for a, n in enumerate(self.x.shape)])
-        if self.all[i][1]:
-            weight = next((a for n, a in self.given.items() if self.statement.kinds[n] == WEIGHT and a is not None), x)
-            out = empty(self.shape, weight.dtype)
-        elif role == ELEMENT:
-            out = empty(x.shape, x.dtype)
-        else:
-            out = empty(kept, x.dtype if self.is_value and i == 0 else _wide(x.dtype))
-        self.outs[i] = out
-        return out
-
-    def _prepared(self, form: str, which: list[int]) -> tuple[Kernels, _Text, list[Any], list[Any]]:
-        """Return the kernels of a form, its text, the operands and the results."""
-        sums = form == "sums"
+    def _prepared(self, form: str, which: list[int]) -> tuple[Kernels, _Text, list[Any]]:
+        """Return the kernels of a form, their text, and what they are given first: operands, numbers and results."""
         results = [
-            (apply(SUM, node), False) if across and not sums else (node, across)
+            (apply(SUM, node), False) if across and form != "sums" else (node, across)
             for node, across in (self.all[i] for i in which)
         ]
         kernels, text = self.forms.kernels(form, results, (self.absent, self.fixed, tuple(which)))
-        operands = [dense(self.given[n]) for n in text.arrays]
-        outs = [self._made(i, role) for i, role in zip(which, text.program.roles, strict=True)]
-        return kernels, text, operands, outs
+        for i, role in zip(which, text.program.roles, strict=True):
+            self.outs[i] = self._memory(i, role)
+        operands = [_Ref("operand", self.statement.places[n]) for n in text.arrays]
+        given = [*operands, *[self.numbers[n] for n in text.numbers]]
+        return kernels, text, given if form == "sums" else [*given, *[_Ref("out", i) for i in which]]
 
-    def _key(self, operands: Sequence[Any], outs: Sequence[Any], pack: int, held: int) -> tuple[Any, ...]:
-        return (self.x.dtype.char, *[a.dtype.char for a in (*operands, *outs)], pack, held)
+    def _memory(self, i: int, role: str) -> tuple[Any, Any]:
+        """Return the shape and dtype of a result."""
+        if self.all[i][1]:
+            kinds = self.statement.kinds
+            return self.shape, next((d for n, d in self.dtypes.items() if kinds[n] == WEIGHT), self.dtype)
+        if role == ELEMENT:
+            return self.x_shape, self.dtype
+        return self.kept, self.dtype if self.is_value and i == 0 else _wide(self.dtype)
+
+    def _key(self, text: _Text, which: list[int], pack: int, held: int) -> tuple[Any, ...]:
+        dtypes = [self.dtypes[n] for n in text.arrays] + [self.outs[i][1] for i in which]
+        return (self.dtype.char, *[d.char for d in dtypes], pack, held)
+
+    def _add(self, kernels: Kernels, name: str, key: Any, blocks: int, threads: int, given: Sequence[Any]) -> None:
+        refs = tuple(given)
+        self.steps.append(lambda value: kernels.launch(name, key, blocks, threads, tuple([value(r) for r in refs])))
+
+    def _between(self, shape: tuple[int, ...]) -> _Ref:
+        self.between.append((shape, _wide(self.dtype)))
+        return _Ref("between", len(self.between) - 1)
 
     def _launch(self, layout: Layout | None, which: list[int]) -> None:
-        x = self.x
-        numbers = lambda text: [float(self.given[n]) for n in text.numbers]
         if layout is None:
-            kernels, text, operands, outs = self._prepared("columns", which)
+            kernels, text, given = self._prepared("columns", which)
             (axis,) = self.axes
-            n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
-            count = x.size // n
-            given = (*operands, *numbers(text), *outs, count, n, after)
-            kernels.launch("columns", self._key(operands, outs, 1, 1), -(-count // 128), 128, given)
+            n, after = self.x_shape[axis], math.prod(self.x_shape[axis + 1 :])
+            count = math.prod(self.x_shape) // n
+            key = self._key(text, which, 1, 1)
+            self._add(kernels, "columns", key, -(-count // 128), 128, (*given, count, n, after))
             return
         if not layout.channels:
             self._launch_rows(layout, which)
             return
-        n, all_ = layout.width, layout.planes * layout.width
-        if all_ < _LONGEST and (layout.rows >= _PIECES // 4 or (layout.rows >= _CHANNELS and all_ <= _PLANES)):
-            kernels, text, operands, outs = self._prepared("planes", which)
-            given = (*operands, *numbers(text), *outs, layout.planes, n, layout.first, layout.step, layout.channels)
-            threads = min(max(32, (all_ + 127) // 128 * 32), 1024)
-            kernels.launch("planes", self._key(operands, outs, 1, 1), layout.rows, threads, given)
-            return
-        self._launch_split(layout, which)
+        n, every = layout.width, layout.planes * layout.width
+        if every < _LONGEST and (layout.rows >= _PIECES // 4 or (layout.rows >= _CHANNELS and every <= _PLANES)):
+            kernels, text, given = self._prepared("planes", which)
+            given = [*given, layout.planes, n, layout.first, layout.step, layout.channels]
+            threads = min(max(32, (every + 127) // 128 * 32), 1024)
+            self._add(kernels, "planes", self._key(text, which, 1, 1), layout.rows, threads, given)
+        else:
+            self._launch_split(layout, which)
 
     def _launch_rows(self, layout: Layout, which: list[int]) -> None:
         n = layout.width
-        kernels, text, operands, outs = self._prepared("walked", which)
-        used = [a for a, name in zip(operands, text.arrays) if name not in text.of_rows]
-        used += [a for a, role in zip(outs, text.program.roles) if role == ELEMENT]
-        pack, held, threads = shape_of_blocks(n, pack_of(*used), not aligned(*used))
-        if held and any(role == ELEMENT for role in text.program.roles):
-            kernels, text, operands, outs = self._prepared("held", which)
-        name = "held" if "void held" in kernels.text else "walked"
-        given = (*operands, *[float(self.given[k]) for k in text.numbers], *outs, n)
-        kernels.launch(name, self._key(operands, outs, pack, held or 1), layout.rows, threads, given)
+        forms = {form: self._prepared(form, which) for form in ("walked", "held")}
+        _, text, refs = forms["walked"]
+        whole = [ref for ref, name in zip(refs, text.arrays) if name not in text.of_rows]
+        whole += [_Ref("out", i) for i, role in zip(which, text.program.roles) if role == ELEMENT]
+        sizes = [self.dtypes[n].itemsize for n in text.arrays if n not in text.of_rows]
+        widest = 16 // min([*sizes, self.dtype.itemsize])
+        writes = ELEMENT in text.program.roles
+
+        def launch(value: Callable[[Any], Any]) -> None:
+            pack, held, threads = shape_of_blocks(n, widest, not aligned(*[value(r) for r in whole]))
+            name = "held" if held and writes else "walked"
+            kernels, text, given = forms[name]
+            key = self._key(text, which, pack, held or 1)
+            kernels.launch(name, key, layout.rows, threads, (*[value(r) for r in given], n))
+
+        self.steps.append(launch)
 
     def _launch_split(self, layout: Layout, which: list[int]) -> None:
-        kernels, text, operands, outs = self._prepared("split", which)
-        all_ = layout.planes * layout.width
-        pieces = max(min(-(-_PIECES // layout.rows), all_ // 1024), 1)
-        length = -(-all_ // pieces)
-        wide = _wide(self.x.dtype)
+        kernels, text, given = self._prepared("split", which)
+        every = layout.planes * layout.width
+        pieces = max(min(-(-_PIECES // layout.rows), every // 1024), 1)
+        length = -(-every // pieces)
         count = max(sum(len(s.reductions) for s in text.program.stages), 1)
-        found, parts = empty((layout.rows * count,), wide), empty((count * layout.rows * pieces,), wide)
-        key = self._key(operands, outs, 1, 1)
-        first = (*operands, *[float(self.given[k]) for k in text.numbers], *outs, found)
+        found, parts = self._between((layout.rows * count,)), self._between((count * layout.rows * pieces,))
+        key = self._key(text, which, 1, 1)
         rest = (parts, layout.planes, layout.width, layout.first, layout.step, layout.channels, pieces, length)
         for number, stage in enumerate(text.program.stages):
             if stage.reductions or stage.elements:
-                kernels.launch(f"stage_{number}", key, layout.rows * pieces, 512, (*first, *rest))
+                self._add(kernels, f"stage_{number}", key, layout.rows * pieces, 512, (*given, found, *rest))
             if stage.reductions:
-                kernels.launch(f"join_{number}", key, layout.rows, 32, (parts, found, layout.rows, pieces))
+                self._add(kernels, f"join_{number}", key, layout.rows, 32, (parts, found, layout.rows, pieces))
         if text.program.scalars:
-            given = (*first, layout.rows, layout.planes, layout.width, layout.first)
-            kernels.launch("finish", key, -(-layout.rows // 128), 128, given)
+            given = [*given, found, layout.rows, layout.planes, layout.width, layout.first]
+            self._add(kernels, "finish", key, -(-layout.rows // 128), 128, given)
 
     def _sum(self, layout: Layout | None, which: list[int]) -> bool:
-        """Sum results across rows; return whether that could be done."""
+        """Sum results across rows; return whether that can be done."""
         if layout is None:
             return False
-        kernels, text, operands, outs = self._prepared("sums", which)
+        kernels, text, given = self._prepared("sums", which)
         if text.program.firsts or any(s.reductions for s in text.program.stages):
             return False
-        n, count, wide = layout.width, len(which), _wide(self.x.dtype)
-        numbers = [float(self.given[k]) for k in text.numbers]
-        used = [a for a, name in zip(operands, text.arrays) if name in text.elements]
-        pack = pack_of(*used) if n % pack_of(*used) == 0 and aligned(*used) else 1
-        key = self._key(operands, outs, pack, 1)
+        n, count = layout.width, len(which)
+        outs = [_Ref("out", i) for i in which]
         if layout.channels:
             number, channels = layout.rows * layout.planes, layout.channels
-            parts = empty((number // channels, count, channels), wide)
-            given = (*operands, *numbers, parts, n, layout.planes, layout.rows, int(layout.step == 1), channels)
-            kernels.launch("plane_sums", key, number, min(max(32, (n + 127) // 128 * 32), 512), given)
-            pieces, width = number // channels, channels
-        else:
+            parts, key = self._between((number // channels, count, channels)), self._key(text, which, 1, 1)
+            threads = min(max(32, (n + 127) // 128 * 32), 512)
+            given = [*given, parts, n, layout.planes, layout.rows, int(layout.step == 1), channels]
+            self._add(kernels, "plane_sums", key, number, threads, given)
+            tiles = count * -(-channels // 32)
+            self._add(kernels, "sums_of_pieces", key, tiles, 256, (parts, *outs, number // channels, channels))
+            return True
+        elements = [ref for ref, name in zip(given, text.arrays) if name in text.elements]
+        widest = 16 // min([self.dtypes[k].itemsize for k in text.elements])
+
+        def launch(value: Callable[[Any], Any]) -> None:
+            pack = widest if n % widest == 0 and aligned(*[value(r) for r in elements]) else 1
             tiles = -(-n // (32 * pack))
             pieces = max(min(-(-_PIECES // tiles), layout.rows // 64), 1)
             length = -(-layout.rows // pieces)
-            pieces, width = -(-layout.rows // length), n
-            parts = empty((pieces, count, n), wide)
-            kernels.launch(
-                "scales", key, tiles * pieces, 256, (*operands, *numbers, parts, layout.rows, n, length)
-            )
-        kernels.launch("sums_of_pieces", key, count * -(-width // 32), 256, (parts, *outs, pieces, width))
+            pieces = -(-layout.rows // length)
+            parts, key = empty((pieces, count, n), _wide(self.dtype)), self._key(text, which, pack, 1)
+            args = (*[value(r) for r in given], parts, layout.rows, n, length)
+            kernels.launch("scales", key, tiles * pieces, 256, args)
+            args = (parts, *[value(r) for r in outs], pieces, n)
+            kernels.launch("sums_of_pieces", key, count * -(-n // 32), 256, args)
+
+        self.steps.append(launch)
         return True

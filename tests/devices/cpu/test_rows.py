@@ -7,7 +7,6 @@ import os
 import numpy as np
 import pytest
 
-import adjoint
 from adjoint.devices.cpu import provider, rows, rowwise, threads
 
 loops = pytest.importorskip("adjoint.devices.cpu.loops", reason="Numba is not installed")
