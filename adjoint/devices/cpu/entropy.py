@@ -114,11 +114,11 @@ def _cross_entropy_x(definition: Callable[..., Any]) -> Callable[..., Any]:
         if reduction == _MEAN and len(x) > 1:
             share = np.array(g.item() / len(x), x.dtype)
         if x.size < sizes.ROWS_SMALL:
-            out = np.exp(x - logs[:, None])
+            out = np.exp(np.subtract(x, logs[:, None], order="C"))
             out *= share if share.ndim == 0 else share[:, None]
         else:
             shares = np.full(len(x), share, x.dtype) if share.ndim == 0 else share
-            out = rowwise.kernels["logsumexp", "g"](shares, x, logs, (1,), False)
+            out = rowwise.kernels["logsumexp", "g"](shares, np.ascontiguousarray(x), logs, (1,), False)
         out.reshape(-1)[at] -= share
         return out
 
