@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from importlib import import_module
 from typing import Any
 
 from . import cuda
 from .core import device as devices
+from .devices.contract import Device, by_name
 
 __all__ = [
     "Event", "Stream", "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
@@ -16,29 +17,42 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _accelerator() -> Device | None:
+    """Return the first device besides the CPU that can be used here."""
+    return next((d for d in by_name.values() if not d.is_host and d.is_available()), None)
+
+
+def _frontend() -> Any:
+    """Return the public module of the accelerator; CUDA's, which says what is missing, where there is none."""
+    found = _accelerator()
+    return import_module(found.frontend) if found is not None and found.frontend else cuda
+
+
 def is_available() -> bool:
-    """Return whether there is a GPU."""
-    return cuda.is_available()
+    """Return whether there is a GPU, or another device besides the CPU."""
+    return _accelerator() is not None
 
 
 def device_count() -> int:
-    """Return how many GPUs there are."""
-    return cuda.device_count()
+    """Return how many devices of the accelerator's kind there are."""
+    found = _accelerator()
+    return 0 if found is None else found.count()
 
 
 def current_accelerator(check_available: bool = False) -> devices.device | None:
     """Return the kind of GPU, None where there is none."""
-    return devices.device("cuda") if cuda.is_available() else None
+    found = _accelerator()
+    return None if found is None else devices.device(found.name)
 
 
 def current_device_index() -> int:
     """Return the index of the GPU in use."""
-    return cuda.current_device()
+    return int(_frontend().current_device())
 
 
 def set_device_index(device: Any, /) -> None:
     """Choose the GPU to use."""
-    cuda.set_device(device)
+    _frontend().set_device(device)
 
 
 current_device_idx, set_device_idx = current_device_index, set_device_index
@@ -52,29 +66,31 @@ class device_index:
 
     def __enter__(self) -> None:
         if self.index is not None:
-            self.before = cuda.current_device()
-            cuda.set_device(self.index)
+            self.before = current_device_index()
+            set_device_index(self.index)
 
     def __exit__(self, *error: object) -> None:
         if self.index is not None:
-            cuda.set_device(self.before)
+            set_device_index(self.before)
 
 
 def synchronize(device: Any = None, /) -> None:
-    """Wait until the GPU, where there is one, has finished."""
-    if cuda.is_available():
-        cuda.synchronize()
+    """Wait until the accelerator, where there is one, has finished."""
+    found = _accelerator()
+    if found is not None and found.classes:  # else nothing was started
+        found.synchronize()
 
 
 def empty_cache() -> None:
-    """Give memory that the GPU's pool holds back."""
-    if cuda.is_available():
-        cuda.empty_cache()
+    """Give memory that the accelerator's pool holds back."""
+    found = _accelerator()
+    if found is not None and found.classes:
+        found.empty_cache()
 
 
 def current_stream(device: Any = None, /) -> Any:
     """Return the queue that work goes to."""
-    return cuda.current_stream()
+    return _frontend().current_stream()
 
 
 def set_stream(stream: Any) -> None:
@@ -85,10 +101,11 @@ def set_stream(stream: Any) -> None:
 
 def get_device_module(device: Any = None) -> Any:
     """Return the module of a kind of device: ``adjoint.cuda`` or ``adjoint.cpu``."""
-    kind = devices.as_device(device).type if device is not None else ("cuda" if cuda.is_available() else "cpu")
-    if kind not in ("cpu", "cuda"):
+    place = current_accelerator() or devices.CPU if device is None else devices.as_device(device)
+    kind, found = place.type, by_name.get(place.type)
+    if found is None or not found.frontend:
         raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'adjoint.{kind}'.")
-    return getattr(sys.modules["adjoint"], kind)
+    return import_module(found.frontend)
 
 
 class Stream:
@@ -96,7 +113,8 @@ class Stream:
 
     def __new__(cls, device: Any = None, *, priority: int = 0) -> Any:
         """Make the device's own kind of queue."""
-        return cuda.Stream() if _is_gpu(device) else super().__new__(cls)
+        made = _public(device)
+        return super().__new__(cls) if made is None else made.Stream()
 
     def __init__(self, device: Any = None, *, priority: int = 0) -> None:
         self.device, self.device_index, self.stream_id = devices.CPU, 0, 0
@@ -131,7 +149,8 @@ class Event:
 
     def __new__(cls, device: Any = None, *, enable_timing: bool = False, **options: bool) -> Any:
         """Make the device's own kind of mark."""
-        return cuda.Event(enable_timing=enable_timing) if _is_gpu(device) else super().__new__(cls)
+        made = _public(device)
+        return super().__new__(cls) if made is None else made.Event(enable_timing=enable_timing)
 
     def __init__(self, device: Any = None, *, enable_timing: bool = False, **options: bool) -> None:
         self.device, self._time = devices.CPU, 0.0
@@ -155,5 +174,7 @@ class Event:
         return (end_event._time - self._time) * 1000
 
 
-def _is_gpu(device: Any) -> bool:
-    return cuda.is_available() if device is None else devices.as_device(device).type == "cuda"
+def _public(device: Any) -> Any:
+    """Return the public module of a device, or of the accelerator; None of the CPU, and where there is none."""
+    found = _accelerator() if device is None else by_name.get(devices.as_device(device).type)
+    return None if found is None or found.is_host or not found.frontend else import_module(found.frontend)

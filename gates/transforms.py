@@ -90,7 +90,7 @@ def judge(program: list[Step]) -> dict[str, str]:
     if "data" in names:  # whose writes change what a backward pass has saved, unnoticed
         return found
     if not {"zero", "sqrt"} <= names:  # of sqrt at zero a tangent of zeros is NaN, as in torch
-        found["jvp"] = _compared(lambda: [_pushed(f, x)], lambda: [(_gradient(f, x) * direction(shape)).sum()])
+        found["jvp"] = _compared(lambda: [_pushed(f, x)], lambda: [(_gradient(f, x) * direction(shape)).sum()], f, x)
     found["grad"] = _compared(lambda: _numbers([adjoint.func.grad(f)(x)]), lambda: [_gradient(f, x)])
     if "detach" in names and names & WITH_HISTORY:  # outside of a transform what was detached changes, unrecorded
         return found
@@ -119,8 +119,10 @@ def _gradient(f: Function, x: Any) -> Any:
     return adjoint.autograd.grad(f(leaf), leaf)[0].numpy()
 
 
-def _compared(inside: Callable[[], list[Any]], outside: Callable[[], list[Any]]) -> str:
+def _compared(inside: Callable[[], list[Any]], outside: Callable[[], list[Any]], f: Any = None, x: Any = None) -> str:
+    """Return a verdict; of derivatives, what is far below the rounding errors of the function `f` of `x` is zero."""
     try:
+        scale = 1.0 if f is None else max(1.0, abs(float(f(x))))
         expected = outside()
     except RuntimeError:
         return "refused"
@@ -132,7 +134,7 @@ def _compared(inside: Callable[[], list[Any]], outside: Callable[[], list[Any]])
         return f"crashed: {traceback.format_exc(limit=-2)}"
     if not all(np.isfinite(v).all() for v in expected):  # 0 times infinity, in one order or the other
         return "refused"
-    same = all(np.allclose(a, b, 1e-7, 1e-9) for a, b in zip(found, expected, strict=True))
+    same = all(np.allclose(a, b, 1e-7, 1e-9 * scale) for a, b in zip(found, expected, strict=True))
     return "same" if same else "wrong"
 
 

@@ -12,15 +12,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..core import device as devices
 from ..core import dtypes, modes, primitive
 from ..core.inplace import is_leaf_node
 from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
 from ..cuda.devices import is_available as has_gpu
-from ..devices.cpu import provider
+from ..devices.contract import by_class
 from ..ops.literals import depth_outside
 from .policies import BANNED, FUNCTIONS, LOWER, POLICIES, SAME, WIDEST
 
@@ -88,10 +86,8 @@ def _by_policy(policy: int, place: Any, inputs: tuple[Any, ...]) -> tuple[Any, .
 
 
 def _place(x: TensorBase) -> str:
-    array = x.array
-    if provider.gpu(array) is not None:
-        return "cuda"
-    return "cpu" if type(array) is np.ndarray else str(devices.of(array).type)
+    found = by_class.get(type(x.array))
+    return devices.of(x.array).type if found is None else found.name
 
 
 _known: dict[Any, bool] = {}

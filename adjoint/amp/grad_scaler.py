@@ -15,7 +15,7 @@ from ..core.interrupts import whole
 from ..core.observation import lifting
 from ..core.tensor import TensorBase, note_write
 from ..cuda.devices import is_available as has_gpu
-from ..devices.cpu import together
+from ..devices.contract import multi_tensor
 from ..ops.compare import isfinite, logical_and, logical_not, logical_or
 from ..ops.create import full
 from ..ops.piecewise import where
@@ -130,7 +130,7 @@ class GradScaler:
             raise ValueError("Attempting to unscale FP16 gradients.")
         for (name, p), grad, array in zip(named, grads, arrays, strict=True):
             state["checked"] = True
-            if array.size and together.on_gpu([array]):
+            if array.size and multi_tensor([array]):
                 on_gpu[array.dtype, p.device].append((array, name))
             else:
                 if not bool(module_of(array).isfinite(array).all()):
@@ -139,7 +139,7 @@ class GradScaler:
             note_write(grad, "GradScaler.unscale_")
         for rows in on_gpu.values():
             mine = [array for array, _ in rows]
-            flags = together.on_gpu(mine).unscale(mine, inverse)
+            flags = multi_tensor(mine).unscale(mine, inverse)
             state["flags"].append((flags, [name for _, name in rows]))
 
     # --- Stepping ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import device, modes, nodes, recorders
+from ..core import modes, nodes, recorders
 from ..core.anomaly import Trail
 from ..core.inplace import check_writable, is_leaf_node, rebase
 from ..core.nodes import (
@@ -49,6 +49,7 @@ from ..core.tensor import (
     written_ledger,
 )
 from ..core.views import edge_of, watch_base
+from ..devices.contract import by_class
 from ..errors import InPlaceError, place
 
 __all__ = [
@@ -403,8 +404,7 @@ def _answers(node: Any, g: Any) -> tuple[Any, bool]:
 
 def _zeros(meta: Any) -> Any:
     shape, dtype, kind = meta if len(meta) > 2 else (*meta, ndarray)
-    hosted = kind is np.ndarray or issubclass(kind, Payload)
-    module = np if hosted else device.array_module(device.device("cuda"))
+    module = np if issubclass(kind, Payload) else by_class[kind].module
     return wrap(literal(module.zeros(shape, dtype)))
 
 

@@ -14,10 +14,11 @@ import numpy as np
 from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
-from ..core.interrupts import adopt, came, deliver, known
+from ..core.interrupts import came, deliver, hold, release
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
+from ..devices.contract import by_name
 from ..devices.cpu import forks
 from ..devices.cpu.provider import plainly
 from ..ops.literals import depth_outside
@@ -208,8 +209,6 @@ class Trace:
     def run(self, leaves: list[Any]) -> Any:
         """Run the program, put its effects in place, and return what the function returns."""
         program = self.program
-        if self.written and not known():
-            adopt()
         with self.lock:
             if not program.is_bound():
                 program.bind()
@@ -273,6 +272,7 @@ class Compiled:
         for trace in self.traces:
             why = trace.refuses(leaves, spec)
             if not why:
+                replaced = hold() if trace.written else []
                 try:
                     result = trace.run(leaves)
                 except GuardFailure as error:
@@ -282,6 +282,7 @@ class Compiled:
                         self.traces = [trace, *(t for t in self.traces if t is not trace)]
                     return result
                 finally:
+                    release(replaced)
                     if came:
                         deliver()
             refusals.append(why)
@@ -298,6 +299,10 @@ class Compiled:
 
     def _capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: Any, refusals: list[str]) -> Any:
         if any(map(is_subclass, leaves)):  # its class is asked for every op
+            return self.function(*args, **kwargs)
+        places = [devices.of(t.array).type for t in leaves if isinstance(t, TensorBase)]
+        if (without := next((p for p in places if p in by_name and not by_name[p].has_programs), None)) is not None:
+            self._refuse(f"device '{without}' has no compiled programs")
             return self.function(*args, **kwargs)
         with self.lock, plainly:
             unused = [t for t in self.traces if not t.calls and not t.signature.differs_in_sizes(leaves, spec)]

@@ -226,16 +226,11 @@ def _reduced(op: str) -> Callable[..., Any]:
     return rule
 
 
-def _addcmul(s: Scribe, x: Value, y: Any, z: Any, value: Any = 1) -> Value:
-    product = s.binary("mul", y, z)
-    return s.binary("add", x, product if value == 1 else s.binary("mul", product, value))
-
-
 RULES: dict[str, Callable[..., Value | None]] = {
     "linear": _linear, "project": _linear, "mean": _mean, "mean_all": _mean, "sum_all": _sum_all,
     "sum_to": _sum_to, "var": _var, "power": _power, "cross_entropy": _cross_entropy,
     "nll_loss": _nll_loss, "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
-    "amin": _reduced("amin"), "addcmul": _addcmul, "bmm": _bmm,
+    "amin": _reduced("amin"), "bmm": _bmm,
 }  # fmt: skip
 _SPLITTING = frozenset(("split", "split_with_sizes", "unbind"))
 _PRODUCTS = frozenset(("linear", "project", "bmm"))

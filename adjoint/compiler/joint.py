@@ -237,11 +237,11 @@ def _laid_as(v: Value, array: Any) -> Any:
 
 
 def _run(program: Program, lock: Any, arrays: list[Any]) -> Any:
-    if not interrupts.known():
-        interrupts.adopt()
+    replaced = interrupts.hold()
     try:
         return _run_held(program, lock, arrays)
     finally:
+        interrupts.release(replaced)
         if interrupts.came:
             interrupts.deliver()
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..core.interrupts import mark
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
+from ..devices.contract import by_name
 from ..devices.cpu import forks, threads
 from ..devices.cpu.products import LARGE, dot_into
 from ..ops.gather import check_rows
@@ -742,11 +743,8 @@ class Program:
 
 def program_of(graph: Graph, kernels: Any) -> Any:
     """Return the compiled form of a graph, for the device on which its values lie."""
-    if all(v.device == "cpu" for line in graph.lines for v in line.outputs):
-        return Program(graph, kernels)
-    from .gpu.program import DeviceProgram
-
-    return DeviceProgram(graph, kernels)
+    name = next((v.device for line in graph.lines for v in line.outputs if v.device != "cpu"), "cpu")
+    return by_name[name.partition(":")[0]].program(graph, kernels)
 
 
 class _Native:

@@ -1,4 +1,8 @@
-"""Where a tensor's memory is, and which array module computes there."""
+"""Where a tensor's memory is, and which array module computes there.
+
+Devices themselves are in `adjoint/devices`; `contract` says what one provides. Here are their names, the current one,
+and moving arrays between them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.cpu.provider import gpus
-from ..errors import NoGPUError
+from .._typing import Array, DType, Shape
+from ..devices import contract
+from ..devices.contract import by_class, held
+from ..devices.cpu import device as _cpu
+from ..devices.cuda import device as _cuda  # noqa: F401 - registers itself
 
-# The names torch knows; only the first two are places where memory can be had here.
+__all__ = [
+    "CPU", "address_of", "adopt", "array_module", "as_device", "as_strided", "captures", "current", "device", "held",
+    "linalg_of", "module_of", "of", "ones_like", "place_array", "random", "sampled", "set_current",
+]  # fmt: skip
+
+# The names torch knows; tensors can be made on those for which a device is registered, and on "meta".
 _TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
           "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
 
@@ -113,7 +125,7 @@ def _index(type: Any, index: Any) -> int:
 
 def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
     name, colon, number = text.partition(":")
-    if name not in _TYPES:
+    if name not in _TYPES and name not in contract.by_name:
         raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {text}")
     if not colon:
         return name, index
@@ -127,7 +139,6 @@ def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
 
 
 CPU = device("cpu")
-_module_of: dict[Any, Any] = {np.ndarray: np}
 
 
 class _Chosen(threading.local):
@@ -176,23 +187,30 @@ def of(array: Any) -> device:
     """Return the device that holds `array`."""
     if isinstance(array, np.ndarray | np.generic):
         return CPU
+    found = by_class.get(type(array))
+    if found is not None:
+        return device(found.name, found.index_of(array))
     if hasattr(array, "level"):  # a payload, which is where its memory is
         return getattr(array, "place", None) or of(array.memory())
     inner = getattr(array, "device", None)
-    if isinstance(inner, device):
-        return inner
-    return device("cuda", int(inner.id)) if inner is not None else CPU
+    return inner if isinstance(inner, device) else CPU
 
 
 def array_module(place: device) -> Any:
-    """Return the module (NumPy or CuPy) that makes arrays on `place`."""
+    """Return the module (NumPy, CuPy, ...) that makes arrays on `place`."""
     if place.type == "cpu":
         return np
-    if place.type == "cuda":
-        return _cupy()
     if place.type == "meta":
         return _meta().arrays
-    raise NotImplementedError(f"tensors cannot be made on device '{place}': adjoint computes on cpu and cuda")
+    return _loaded(place).module
+
+
+def _loaded(place: device) -> contract.Device:
+    if place.type not in contract.by_name:
+        raise NotImplementedError(
+            f"tensors cannot be made on device '{place}': adjoint computes on {' and '.join(contract.by_name)}"
+        )
+    return contract.loaded(place.type)
 
 
 def _meta() -> Any:
@@ -201,71 +219,52 @@ def _meta() -> Any:
     return meta
 
 
+def _device_of(array: Any) -> contract.Device:
+    found = by_class.get(type(array))
+    if found is None and hasattr(array, "level"):  # a payload: what is made for it must be where its memory is
+        found = contract.by_name.get(of(array).type)
+    return _cpu.cpu if found is None else found
+
+
 def module_of(array: Any) -> Any:
-    """Return the module (NumPy or CuPy) whose arrays `array` is one of."""
-    found = _module_of.get(type(array))
-    if found is None:
-        if hasattr(array, "level"):  # a payload: what is made for it must lie where its memory does
-            return _cupy() if of(array).type == "cuda" else np
-        name = type(array).__module__.partition(".")[0]
-        found = _cupy() if name == "cupy" else np
-    return found
+    """Return the module (NumPy, CuPy, ...) whose arrays `array` is one of."""
+    return _device_of(array).module
 
 
-held: set[type] = {np.ndarray}  # the classes of arrays that tensors hold as they are
+def linalg_of(array: Any) -> Any:
+    """Return the functions of linear algebra for an array: each raises where a matrix has no answer."""
+    return _device_of(array).linalg
+
+
 # An entry for each program that is being captured: arrays are known by who lives, so none of a GPU is used again then.
 captures: list[None] = []
 
 
-def adopt(value: Any) -> Any:
+def adopt(value: Array) -> Array:
     """Return an array as tensors hold it: CuPy's as one of our own class."""
-    gpu = gpus.get(type(value))
-    return value if gpu is None else gpu.arrays.adopt(value)
+    found = by_class.get(type(value))
+    return value if found is None else found.adopt(value)
 
 
-def ones_like(array: Any) -> Any:
+def ones_like(array: Any) -> Array:
     """Return ones in the shape and dtype of an array, where that one is."""
-    gpu = gpus.get(type(array))
-    return np.ones(array.shape, array.dtype) if gpu is None else gpu.elementwise.ones_like(array)
+    found = by_class.get(type(array))
+    return _device_of(array).module.ones(array.shape, array.dtype) if found is None else found.ones_like(array)
 
 
-def _cupy() -> Any:
-    try:
-        # Only programs that ask for a GPU pay for this import.
-        import cupy  # type: ignore[import-not-found, unused-ignore]
-    except ImportError as error:
-        raise NoGPUError(
-            "Torch not compiled with CUDA enabled: adjoint runs on a GPU through CuPy, which is not installed here; "
-            "pip install adjoint[cuda]"
-        ) from error
-    if cupy.ndarray not in _module_of:
-        from ..devices import cuda as gpu
-        from ..devices.cuda import (  # imports CuPy, so not before a GPU is asked for  # noqa: F401
-            arrays,
-            attached,
-            copies,
-            elementwise,
-            epilogues,
-            gathering,
-            memory,
-            products,
-            reductions,
-            rows,
-            scans,
-            selection,
-            table,
-        )
+def address_of(array: Array) -> int:
+    """Return the address of an array's first element, where it is; values without memory raise."""
+    found = by_class.get(type(array))
+    return int(array.data.ptr) if found is None else found.address_of(array)
 
-        gpus[arrays.Array] = gpus[cupy.ndarray] = gpu
-        _module_of[cupy.ndarray] = _module_of[arrays.Array] = cupy
-        held.add(arrays.Array)
-        products.install()
-        memory.watch()
-    return cupy
+
+def as_strided(array: Array, shape: Shape, strides: Shape, offset: int) -> Array:
+    """Return a view, strides and offset in bytes, of the memory that an array looks at."""
+    return by_class[type(array)].as_strided(array, shape, strides, offset)
 
 
 def place_array(array: Any, place: device) -> Any:
-    """Return `array` on `place`, copied only when it lies elsewhere."""
+    """Return `array`, or a payload, on `place`, copied only when it is elsewhere."""
     here = of(array)
     if place.type == here.type and (place.index is None or place.index == here.index or place.type == "cpu"):
         return array
@@ -273,10 +272,19 @@ def place_array(array: Any, place: device) -> Any:
         return _meta().Meta.like(array)
     if here.type == "meta":
         return array.concrete("to()")
-    if place.type == "cpu":
-        return array.get() if hasattr(array, "get") else np.asarray(array)
-    cupy = array_module(place)
-    if hasattr(array, "moved"):  # a batch, drawn on the host
+    there, found = _loaded(place), by_class.get(type(array))
+    if hasattr(array, "moved") and not there.is_host:  # a batch, sampled on the CPU
         return array.moved(place)
-    with cupy.cuda.Device(place.index or 0):
-        return cupy.asarray(array)
+    if found is not None and found is not there:
+        array = found.to_host(array)
+    return np.asarray(array) if there.is_host else there.from_host(array, place.index)
+
+
+def sampled(place: device, kind: str, shape: Shape, dtype: DType) -> bool:
+    """Return whether a device makes these random numbers itself, by a seed."""
+    return place is not CPU and place.type in contract.by_name and _loaded(place).samples(kind, shape, dtype)
+
+
+def random(place: device, kind: str, shape: Shape, dtype: DType, seed: int, *params: float) -> Array:
+    """Return random numbers that a device makes by a seed."""
+    return _loaded(place).random(kind, shape, dtype, seed, place.index, *params)

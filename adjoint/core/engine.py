@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.contract import by_class
 from ..devices.cpu import forks
 from ..devices.cpu.copying import copied
-from ..devices.cpu.provider import gpus
 from ..errors import place
 from . import device, modes, nodes, primitive, recorders
 from .anomaly import has_nan, recording
@@ -709,10 +709,9 @@ def _own(g: Any, like: Any, references: int) -> Any:
         return np.array(g, dtype=like.dtype)
     if isinstance(g, Payload):
         return g
-    if type(g) in device.held and g.dtype is like.dtype and g._c_contiguous:  # on a GPU
-        arrays = gpus[type(g)].arrays
-        alone = getrefcount(g) <= references + (id(g) in arrays.spare)
-        if alone and (arrays.sharers(g) == 0 if g.base is None else _is_whole_on_gpu(g, arrays)):
+    found = by_class.get(type(g))
+    if found is not None and g.dtype is like.dtype and getrefcount(g) <= references + found.spare_references(g):
+        if found.is_sole(g):
             return g
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
@@ -741,12 +740,6 @@ def _is_whole(g: Any) -> bool:
     """Return whether an array is all of another that nobody else holds, as the reshape of a fresh result is."""
     base = g.base
     return type(base) is np.ndarray and getrefcount(base) == 3 and g.nbytes == base.nbytes and g.flags.c_contiguous
-
-
-def _is_whole_on_gpu(g: Any, arrays: Any) -> bool:
-    base = g.base
-    alone = getrefcount(base) == 3 + (id(base) in arrays.spare) and arrays.sharers(g) <= 1
-    return alone and g.nbytes == base.nbytes
 
 
 _references = _references_below = 0  # in `finish`, in `accumulate` below it

@@ -4,10 +4,10 @@ Python runs the handlers of signals in the main thread, between any two instruct
 function marked by `whole` runs, handlers wait for its end. A second signal of the same number does not: it says that
 the first took too long. Other threads never run handlers.
 
-In place of each handler of the program's stands a `Waiting` one, from the first update on. It looks at the frames that
-are running when a signal comes, so updates themselves have nothing to set or to restore. They ask two questions:
-before, whether the handlers are still those known (`known`, else `adopt`), and afterwards whether a signal waits
-(`came`, then `deliver`).
+While an update runs, a `Waiting` handler replaces each of the program's (`hold`), and afterwards the program's is back
+(`release`): outside of updates `signal.getsignal` returns what the program has set. A `Waiting` handler looks at the
+frames that are running when a signal comes. So one that is left behind, by an interrupt between the update's end and
+`release`, calls the program's handler at once, and the next update removes it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Waiting:
             came.append((number, self.handler))
             return
         came[:] = [c for c in came if c[0] != number]
-        if _get(number) is self:  # a handler may ask whether it is still the one; the next update looks anew
+        if _get(number) is self:  # a handler may check that it is in place
             _set(number, self.handler)
         try:
             self.handler(number, frame)
@@ -74,26 +74,41 @@ def _is_whole(frame: FrameType | None) -> bool:
     return False
 
 
-_handlers: list[Any] = []  # those that were there when an update last looked
+_handlers: list[Any] = []  # the program's, when an update last looked
+_waiting: list[tuple[int, Waiting]] = []  # what replaces them
 
 
-def known() -> bool:
-    """Return whether every handler is the one that an update has seen."""
-    return [*map(_get, _NUMBERS)] == _handlers
-
-
-def adopt() -> None:
-    """Stand in place of the program's handlers."""
+def hold() -> list[tuple[int, Waiting]]:
+    """Replace the program's handlers until `release` is called with what this returns."""
     if get_ident() != main_thread().ident:
-        return
+        return []
+    now = [*map(_get, _NUMBERS)]
+    if now == _handlers:
+        found = _waiting
+    else:
+        # Left by an update that this one is a part of, or by one that was interrupted.
+        left = any(type(h) is Waiting for h in now)
+        nested = left and _is_whole(sys._getframe(1))
+        found = [
+            (n, h if type(h) is Waiting else Waiting(h))
+            for n, h in zip(_NUMBERS, now, strict=True)
+            if callable(h) and not (nested and type(h) is Waiting)
+        ]
+        if not left:
+            _handlers[:], _waiting[:] = now, found
     try:
-        for number in _NUMBERS:
-            handler = _get(number)
-            if callable(handler) and type(handler) is not Waiting:
-                _set(number, Waiting(handler))
-        _handlers[:] = map(_get, _NUMBERS)
+        for number, waiting in found:
+            _set(number, waiting)
     except ValueError:  # the main thread of a subinterpreter runs no handlers
-        return
+        return []
+    return found
+
+
+def release(held: list[tuple[int, Waiting]]) -> None:
+    """Put the program's handlers back, unless it has set others since."""
+    for number, waiting in held:
+        if _get(number) is waiting:
+            _set(number, waiting.handler)
 
 
 def deliver() -> None:
@@ -112,7 +127,7 @@ def deliver() -> None:
 def mark(function: Callable[P, R], wait: Callable[[FrameType], bool] = lambda _: True) -> Callable[P, R]:
     """Let signals wait while `function` runs, or those at which `wait` says so of its frame.
 
-    Who calls it asks `known` before, and `deliver`s what `came` afterwards: `whole` does both.
+    Its caller calls `hold` before, `release` afterwards, and `deliver`s what `came`: `whole` does all of it.
     """
     _marks[function.__code__] = wait
     return function
@@ -137,11 +152,11 @@ def whole(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def held(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not known():
-            adopt()
+        replaced = hold()
         try:
             return function(*args, **kwargs)
         finally:
+            release(replaced)
             if came:
                 deliver()
 

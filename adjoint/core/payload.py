@@ -11,9 +11,7 @@ import itertools
 import threading
 from typing import Any, ClassVar
 
-import numpy as np
-
-from . import modes
+from . import device, modes
 from .tensor import TensorBase, tick
 
 
@@ -82,7 +80,7 @@ class Payload:
 
     def ones(self) -> Any:
         """Return the gradient of the value with respect to itself."""
-        return np.ones(self.shape, self.dtype)  # type: ignore[attr-defined]
+        return device.ones_like(self)
 
     def history(self) -> Any:
         """Return the tensor one level down whose history the value has, where programs see it; else None."""

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._typing import Tensor
+from ..devices.contract import by_class
 from ..devices.cpu.attached import override
-from ..devices.cpu.provider import gpus
 from ..devices.overrides import Overrides
 from ..errors import describe, place
 from ..scalar.symbol import Symbol
@@ -258,17 +258,16 @@ class Op:
 
     def form_for(self, values: Sequence[Any]) -> Op:
         """Return the op whose kernel computes these values: a device's own, where an array is one of it."""
-        if gpus and self.kernel is self.variants.op.kernel:
+        if self.kernel is self.variants.op.kernel:
             for v in values:
-                if type(v) in gpus:
+                if type(v) is not ndarray and type(v) in by_class:
                     return self.variants[type(v)]
         return self
 
     def is_overridden(self, *args: Any) -> bool:
         """Return whether the device of the first argument, an array, has a kernel of its own for a call."""
-        kind = type(args[0])
-        table = override if kind is ndarray else gpus[kind].table.override if kind in gpus else None
-        return table is not None and table.applies(self.name, *args)
+        found = by_class.get(type(args[0]))
+        return found is not None and found.override.applies(self.name, *args)
 
     def kernel_for(self, values: Sequence[Any]) -> Callable[..., Any]:
         """Return the kernel that computes these values."""
@@ -325,12 +324,11 @@ class _Variants(dict[Any, Op]):
             changes = {"run": _run_conjugated(op.run), "direct": None}
         elif key is _HALF:
             changes = {"run": _run_in_single(op.run), "direct": None}
-        elif key in gpus:
+        elif (found := by_class.get(key)) is not None and key is not ndarray:
             saved = tuple(tuple(_names_after_g(rule)) if rule else () for rule in op.rules)
-            changes = gpus[key].elementwise.specialized(op, saved, fit_all)
+            changes = found.elementwise(op, saved, fit_all)
             if not changes:
-                found = op.overridden(gpus[key].table.override, (key, *[c for c in gpus if c is not key]))
-                return self.setdefault(key, found)
+                return self.setdefault(key, op.overridden(found.override, found.classes))
         else:
             return op  # of a class that may become a device's yet
         made = op

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core import device as places
+from ..devices.contract import loaded
+from ..devices.cuda.device import CUDA, STATS, found
+from ..devices.cuda.device import cuda as gpu
 from ..errors import NoGPUError
 from ..ops import random as host
 
@@ -30,18 +31,7 @@ class DeferredCudaCallError(Exception):
     """A call that waited for the GPU to be initialised failed; here calls never wait."""
 
 
-@functools.cache
-def module() -> Any:
-    """Return CuPy where it is installed and finds a GPU, else None."""
-    if find_spec("cupy") is None:
-        return None
-    try:
-        # Only machines that have it pay for this import, and only programs that ask.
-        import cupy
-
-        return cupy if cupy.cuda.runtime.getDeviceCount() > 0 else None
-    except Exception:  # no driver, no device, a broken install: all mean the same here
-        return None
+module: Callable[[], Any] = found  # CuPy where it is installed and finds a GPU, else None
 
 
 def required() -> Any:
@@ -80,8 +70,7 @@ def is_available() -> bool:
 
 def device_count() -> int:
     """Return the number of GPUs."""
-    cupy = module()
-    return 0 if cupy is None else int(cupy.cuda.runtime.getDeviceCount())
+    return gpu.count()
 
 
 def current_device() -> int:
@@ -122,15 +111,13 @@ class device_of(device):
 
 def synchronize(device: Any = None) -> None:
     """Wait until the GPU has done all it was given; raise if it met an index out of bounds on the way."""
-    required().cuda.Device(index_of(device)).synchronize()
-    _report()
+    required()
+    _loaded().synchronize(index_of(device))
 
 
-def _report() -> None:
-    """Raise if a kernel noted an index that is out of bounds."""
-    from ..devices.cuda import bounds  # imports CuPy
-
-    bounds.report()
+def _loaded() -> CUDA:
+    assert loaded(gpu.name) is gpu
+    return gpu
 
 
 def init() -> None:
@@ -139,7 +126,7 @@ def init() -> None:
 
 def is_initialized() -> bool:
     """Return whether the GPU was looked for and found."""
-    return module.cache_info().currsize > 0 and module() is not None
+    return found.cache_info().currsize > 0 and is_available()
 
 
 def ipc_collect() -> None:
@@ -190,62 +177,30 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
-def _asked(what: str, device: Any) -> int:
-    cupy = module()
-    if cupy is None:
-        return 0
-    _forget()
-    with cupy.cuda.Device(index_of(device)):
-        return int(getattr(cupy.get_default_memory_pool(), what)())
-
-
-def _forget() -> None:
-    """Give small arrays that wait to be used again back to the pool."""
-    from ..devices.cuda import arrays  # imports CuPy
-
-    arrays.forget()
-
-
-def _peak(device: Any) -> tuple[int, int]:
-    """Return the most bytes that were in use, and that the pool held."""
-    cupy = module()
-    if cupy is None:
-        return 0, 0
-    from ..devices.cuda import memory  # imports CuPy
-
-    with cupy.cuda.Device(index_of(device)):
-        return memory.peak()
-
-
 def memory_allocated(device: Any = None) -> int:
     """Return the bytes of GPU memory that tensors use."""
-    return _asked("used_bytes", device)
+    return memory_stats(device)["allocated_bytes.all.current"]
 
 
 def memory_reserved(device: Any = None) -> int:
     """Return the bytes of GPU memory that the pool holds."""
-    return _asked("total_bytes", device)
+    return memory_stats(device)["reserved_bytes.all.current"]
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """Return the most bytes that tensors used, to a thousandth or a megabyte; small ones that wait for use count."""
-    return _peak(device)[0]
+    return memory_stats(device)["allocated_bytes.all.peak"]
 
 
 def max_memory_reserved(device: Any = None) -> int:
     """Return the most bytes that the pool held."""
-    return _peak(device)[1]
+    return memory_stats(device)["reserved_bytes.all.peak"]
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Let the most bytes be those that are used now."""
-    cupy = module()
-    if cupy is not None:
-        from ..devices.cuda import memory  # imports CuPy
-
-        _forget()
-        with cupy.cuda.Device(index_of(device)):
-            memory.reset()
+    if is_available():
+        _loaded().reset_peak(index_of(device))
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
@@ -253,11 +208,8 @@ reset_max_memory_allocated = reset_peak_memory_stats
 
 def empty_cache() -> None:
     """Give memory that the pool holds without using it back to the GPU."""
-    cupy = module()
-    if cupy is not None:
-        _peak(None)  # what the pool held is forgotten otherwise
-        _forget()
-        cupy.get_default_memory_pool().free_all_blocks()
+    if is_available():
+        _loaded().empty_cache()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -272,12 +224,9 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def memory_stats(device: Any = None) -> dict[str, int]:
     """Return the numbers above under torch's names."""
-    return {
-        "allocated_bytes.all.current": memory_allocated(device),
-        "allocated_bytes.all.peak": max_memory_allocated(device),
-        "reserved_bytes.all.current": memory_reserved(device),
-        "reserved_bytes.all.peak": max_memory_reserved(device),
-    }
+    if not is_available():
+        return dict.fromkeys(STATS, 0)
+    return _loaded().memory_stats(index_of(device))
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
@@ -336,7 +285,7 @@ class Stream:
     def synchronize(self) -> None:
         """Wait until the queue is empty."""
         self.inner.synchronize()
-        _report()
+        _loaded().report()
 
     def query(self) -> bool:
         """Return whether the queue is empty."""
@@ -375,7 +324,7 @@ class Event:
     def synchronize(self) -> None:
         """Wait until the mark is reached."""
         self.inner.synchronize()
-        _report()
+        _loaded().report()
 
     def query(self) -> bool:
         """Return whether the mark is reached."""

@@ -82,8 +82,10 @@ class Overrides:
 
     def applies(self, name: str, x: Any, *params: Any) -> bool:
         """Return whether some row for a primitive's value applies to these arguments, the first an array."""
-        rows = self.rows.get((name, ""), ())
-        return any(x.size >= least and (when is None or when(x, *params)) for _, least, when in rows)
+        for _, least, when in self.rows.get((name, ""), ()):
+            if x.size >= least and (when is None or when(x, *params)):
+                return True
+        return False
 
     def kernel(self, name: str, definition: Callable[..., Any], classes: Iterable[type]) -> Callable[..., Any]:
         """Return what computes a primitive's value on arrays of the device: its definition, if there are no rows."""

@@ -12,7 +12,7 @@ from ..core.engine import AccumulateGrad, reach, running
 from ..core.nodes import wrap
 from ..core.tensor import note_write
 from ..core.views import edge_of
-from ..devices.cpu import together
+from ..devices.contract import multi_tensor
 from ..errors import describe
 from .engines import ReduceOp
 from .groups import ProcessGroup
@@ -84,7 +84,7 @@ class Bucket:
         """Copy arrays on a GPU into others in one launch; return the slots of those that could be."""
         rows = [row for row in rows if row[1] is not row[2] and row[1].flags.c_contiguous and row[2].flags.c_contiguous]
         sources, targets = [row[1] for row in rows], [row[2] for row in rows]
-        many = together.on_gpu([*sources, *targets]) if rows else None
+        many = multi_tensor([*sources, *targets]) if rows else None
         if many is None:
             return set()
         many.copy(sources, targets, divisor)

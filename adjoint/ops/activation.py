@@ -49,7 +49,7 @@ def _no_booleans(x: Any, name: str) -> None:
 
 relu_p = elementwise(
     "relu",
-    lambda x: np.maximum(x, 0),
+    lambda x: np.maximum(0, x),  # of two zeros the second is taken: -0.0 stays, as in torch
     x=lambda g, out: where_p(out <= 0, 0, g),
     check=_no_booleans,
     holomorphic=False,
@@ -71,7 +71,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 hardtanh_p = elementwise(
     "hardtanh",
-    lambda x, min_val, max_val: np.minimum(np.maximum(x, min_val), max_val),
+    lambda x, min_val, max_val: np.minimum(max_val, np.maximum(min_val, x)),
     x=lambda g, x, min_val, max_val: where_p((x > min_val) & (x < max_val), g, 0),
     numbers="min_val max_val",
     check=_no_booleans,
@@ -271,7 +271,7 @@ hardsigmoid_p = elementwise(
 hardswish_p = elementwise(
     "hardswish",
     lambda x: x * _between_0_and_6(x) / 6,
-    x=lambda g, x: where_p(x <= -3, 0, where_p(x < 3, g * (x / 3 + 0.5), g)),
+    x=lambda g, x: where_p(x <= -3, 0, where_p(x >= 3, g, g * (x / 3 + 0.5))),
     check=_floats_only,
     holomorphic=False,
 )
@@ -294,7 +294,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 
 def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-    return (np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) * input_scale)) * scale
+    return (np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x) * input_scale)) * scale
 
 
 def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
@@ -369,7 +369,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Any 
 
 log_sigmoid_p = elementwise(
     "log_sigmoid",
-    lambda x: -log1p_exp(-x),
+    lambda x: 0 - log1p_exp(-x),  # and not -0.0
     x=lambda g, x: g * sigmoid_p(-x),
     check=_floats_only,
     holomorphic=False,
@@ -407,7 +407,8 @@ def _gelu_slope_x(g: Any, x: Any, approximate: str) -> Any:
         return g * (np.exp(-0.5 * x * x) * (2 - x * x) * _DENSITY)
     s = sigmoid_p(x * (_TANH_RATE + _TANH_CUBIC * x * x))
     rate = _TANH_RATE + 3 * _TANH_CUBIC * x * x
-    return g * (s * (1 - s) * (2 * rate + x * ((1 - 2 * s) * rate * rate + 6 * _TANH_CUBIC * x)))
+    slope = s * (1 - s) * rate  # first: the square of the rate may be infinite
+    return g * (2 * slope + x * ((1 - 2 * s) * slope * rate + 6 * _TANH_CUBIC * (s * (1 - s)) * x))
 
 
 gelu_slope_p = elementwise("gelu_slope", _gelu_slope, x=_gelu_slope_x, static="approximate", check=_floats_only)

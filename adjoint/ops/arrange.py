@@ -24,6 +24,7 @@ from .arguments import beside, count_of, dim_in, dims_in, either, is_int, missin
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
+from .literals import check_fits
 from .looping import looped_for
 from .shape import expand_p, reshape, reshape_p
 
@@ -471,4 +472,5 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Number = 0) -> Tensor:
             )
     if isinstance(value, complex) and input.array.dtype.kind != "c":
         raise RuntimeError("value cannot be converted to type float without overflow: constant_pad_nd(value)")
+    check_fits(value, dtypes.of(input.array.dtype))
     return pad_p(input, tuple(widths), value)

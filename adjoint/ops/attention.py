@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Tensor, Value
 from ..core import modes
-from ..core.device import module_of, place_array
 from ..core.device import of as device_of
+from ..core.device import place_array
 from ..core.dtypes import of
-from ..core.nodes import fold, wrap
-from ..core.observation import observer, opaque
+from ..core.nodes import fold
+from ..core.observation import observer
 from ..core.payload import top_payload
-from ..core.recorders import Primitive, nary
+from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..core.views import has_history
-from ..devices.cpu.attention import flash, flash_back, kept_weights, masked_flash, masked_flash_back
 from .arguments import constant_beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
@@ -47,25 +47,29 @@ choice = _Choice()
 # --- Without a mask, in blocks ----------------------------------------------------------------------
 
 
-def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any) -> Any:
-    scores = (q * scale) @ k.swapaxes(-1, -2)
-    if causal:
-        scores = module_of(q).where(module_of(q).tri(*scores.shape[-2:], dtype=bool), scores, -math.inf)
-    weights: Any = softmax_p(scores, scores.ndim - 1)
-    # Beside a Python scalar NumPy computes bfloat16 in float32.
-    return (weights @ v).astype(v.dtype, copy=False), None, weights.astype(v.dtype, copy=False)
-
-
-def _weights_of(q: Any, k: Any, scale: Any, causal: Any, mask: Any = None) -> Any:
-    scores = (q * scale) @ k.swapaxes(-1, -2)
+def _scores(q: Value, k: Value, scale: float, causal: bool, mask: Value | None = None) -> Any:
+    scores: Any = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
         place = device_of(scores.array if isinstance(scores, TensorBase) else scores)
         scores = where_p(place_array(np.tri(*scores.shape[-2:], dtype=bool), place), scores, -math.inf)
     if mask is None:
-        return softmax_p(scores, scores.ndim - 1)
-    truths = (mask.array if isinstance(mask, TensorBase) else mask).dtype.kind == "b"
-    scores = where_p(mask, scores, -math.inf) if truths else scores + mask
-    return where_p(all_p(scores == -math.inf, (scores.ndim - 1,), True), 0, softmax_p(scores, scores.ndim - 1))
+        return scores
+    is_bool = (mask.array if isinstance(mask, TensorBase) else mask).dtype.kind == "b"
+    return where_p(mask, scores, -math.inf) if is_bool else scores + mask
+
+
+def _attend(q: Array, k: Array, v: Array, scale: float, causal: bool) -> tuple[Array, None, Array]:
+    weights: Any = _weights_of(q, k, scale, causal)
+    # Beside a Python scalar NumPy computes bfloat16 in float32.
+    return (weights @ v).astype(v.dtype, copy=False), None, weights.astype(v.dtype, copy=False)
+
+
+def _weights_of(q: Value, k: Value, scale: float, causal: bool, mask: Value | None = None) -> Tensor:
+    scores = _scores(q, k, scale, causal, mask)
+    weights = softmax_p(scores, scores.ndim - 1)
+    if mask is None:
+        return weights
+    return where_p(all_p(scores == -math.inf, (scores.ndim - 1,), True), 0, weights)
 
 
 def _slopes(weights: Any, change: Any) -> Any:
@@ -74,7 +78,7 @@ def _slopes(weights: Any, change: Any) -> Any:
     return product - weights * product.sum(-1, keepdims=True)
 
 
-def _attend_back(
+def _attend_backward(
     g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: Any, causal: Any, needs: Any
 ) -> Any:
     # Found again where they are not saved; and by ops where these are differentiated.
@@ -98,7 +102,7 @@ def _attend_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
 attend_p: Primitive = nary(
     _attend,
     inputs=3,
-    joint=_attend_back,
+    joint=_attend_backward,
     jvp=_attend_jvp,
     batch=lambda q, k, v, scale, causal: attend_p(q, k, v, scale, causal),
     hidden=("logs", "weights"),  # logarithms of the sums of exponentials, from which weights are found again; or those
@@ -108,24 +112,91 @@ attend_p: Primitive = nary(
 )
 
 
-def _flash_joint(g: Any, q: Any, k: Any, v: Any, out: Any, scale: Any, causal: Any, needs: Any) -> Any:
-    g, of_logs = g
-    lifted = isinstance(q, TensorBase)
-    if of_logs is None and not (lifted and modes.is_grad_enabled()) and top_payload((g, q, k, v)) is None:
-        means, logs = out
-        if lifted:
-            means, logs = (x if isinstance(x, TensorBase) else wrap(x) for x in out)
-        found = opaque("flash_back", flash_back, g, q, k, v, means, logs, scale, causal)
-        return [wrap(x) for x in found] if lifted else found
-    weights = _weights_of(q, k, scale, causal)
+# --- With a mask or dropped weights, and the logarithms of sums as a result --------------------------
+
+
+def _dropout_mask(q: Array, source: int, keep: float, seed: int) -> Array:
+    """Return ones for the weights of queries `q` that are kept, by a seed, and zeros for the others."""
+    found: Array = np.random.Generator(np.random.Philox(seed)).random((*q.shape[:-1], source)) < keep
+    return place_array(found.astype(q.dtype), device_of(q))  # type: ignore[no-any-return]
+
+
+dropout_mask_p = parametric(_dropout_mask, name="attention_dropout_mask", batch=None)
+
+
+def _kept_of(q: Value, k: Value, keep: float, seed: int) -> Any:
+    """Return by what weights were multiplied when some were dropped, or None."""
+    return None if keep == 1 else dropout_mask_p(q, k.shape[-2], keep, seed) / keep
+
+
+def _times(x: Any, kept: Any) -> Any:
+    return x if kept is None else x * kept
+
+
+def _masked_flash(
+    q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool, keep: float, seed: int
+) -> tuple[Array, Array]:
+    scores = _scores(q, k, scale, causal, mask)
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - where_p(top == -math.inf, 0, top))
+    total = weights.sum(-1, keepdims=True)
+    nothing = total == 0  # a query that may look at nothing takes nothing
+    total = where_p(nothing, 1, total)
+    logs: Any = where_p(nothing, math.inf, top + np.log(total))
+    out = _times(weights / total, _kept_of(q, k, keep, seed)) @ v
+    return out.astype(q.dtype, copy=False), logs[..., 0].astype(q.dtype, copy=False)
+
+
+def _flash(q: Array, k: Array, v: Array, scale: float, causal: bool) -> tuple[Array, Array]:
+    return _masked_flash(q, k, v, None, scale, causal, 1.0, 0)
+
+
+def _flash_backward(
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, logs: Array, scale: float, causal: bool,
+    keep: float, seed: int,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    weights = np.exp(_scores(q, k, scale, causal, mask) - logs[..., None])
+    kept = _kept_of(q, k, keep, seed)
+    change = weights * (_times(g @ v.swapaxes(-1, -2), kept) - (g * out).sum(-1, keepdims=True)) * scale
+    found = change @ k, change.swapaxes(-1, -2) @ q, _times(weights, kept).swapaxes(-1, -2) @ g
+    gq, gk, gv = (x.astype(q.dtype, copy=False) for x in found)
+    return gq, gk, gv
+
+
+# Weights are found again from the logarithms. Where the gradients are differentiated, formulas compute them instead.
+flash_backward_p: Any = nary(_flash_backward, inputs=7, batch="same", outputs=True, name="flash_backward")
+
+
+def _is_recorded(*values: Any) -> bool:
+    """Return whether what is computed of these values may be differentiated."""
+    lifted = any(isinstance(v, TensorBase) for v in values)
+    return (lifted and modes.is_grad_enabled()) or top_payload(values) is not None
+
+
+def _flash_gradients(
+    g: Any, of_logs: Any, q: Value, k: Value, v: Value, mask: Value | None, scale: float, causal: bool, keep: float,
+    seed: int,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Return the gradients of queries, keys, values and scores, by formulas."""
+    weights, kept = _weights_of(q, k, scale, causal, mask), _kept_of(q, k, keep, seed)
     change: Any = None
     gv = None
     if g is not None:
-        change, gv = _slopes(weights, g @ v.swapaxes(-1, -2)), weights.swapaxes(-1, -2) @ g
+        change = _slopes(weights, _times(g @ v.swapaxes(-1, -2), kept))
+        gv = _times(weights, kept).swapaxes(-1, -2) @ g
     if of_logs is not None:
         part = weights * of_logs.reshape((*of_logs.shape, 1))
         change = part if change is None else change + part
-    return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, gv
+    return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, gv, change
+
+
+def _flash_joint(
+    g: Any, q: Value, k: Value, v: Value, out: Any, scale: float, causal: bool, needs: Sequence[bool]
+) -> Any:
+    g, of_logs = g
+    if of_logs is None and not _is_recorded(g, q, k, v):
+        return flash_backward_p(g, q, k, v, None, *out, scale, causal, 1.0, 0)
+    return _flash_gradients(g, of_logs, q, k, v, None, scale, causal, 1.0, 0)[:3]
 
 
 def _flash_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -139,9 +210,9 @@ def _flash_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return _attend_jvp(tangents, inputs, out, params), of_logs
 
 
-# On a GPU. The logarithms are a result of their own: a program that was captured hands them to its way back.
+# The logarithms are a result of their own: a captured program passes them on to its backward pass.
 flash_p: Any = nary(
-    flash,
+    _flash,
     inputs=3,
     joint=_flash_joint,
     jvp=_flash_jvp,
@@ -152,44 +223,15 @@ flash_p: Any = nary(
 )
 
 
-def _kept_of(q: Any, k: Any, keep: float, seed: int) -> Any:
-    """Return by what weights were multiplied when some were dropped, or None."""
-    if keep == 1:
-        return None
-    raw = q.array if isinstance(q, TensorBase) else q
-    return kept_weights(raw, k.shape[-2], keep, seed) / keep
-
-
-def _times(x: Any, kept: Any) -> Any:
-    return x if kept is None else x * kept
-
-
 def _masked_joint(
-    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, scale: Any, causal: Any, keep: Any, seed: Any, needs: Any
-) -> Any:
+    g: Any, q: Value, k: Value, v: Value, mask: Value | None, out: Any, scale: float, causal: bool, keep: float,
+    seed: int, needs: Sequence[bool],
+) -> Any:  # fmt: skip
     g, of_logs = g
-    lifted = isinstance(q, TensorBase)
-    if (
-        of_logs is None
-        and not needs[3]
-        and not (lifted and modes.is_grad_enabled())
-        and top_payload((g, q, k, v, mask)) is None
-    ):
-        means, logs = out
-        if lifted:
-            means, logs = (x if isinstance(x, TensorBase) else wrap(x) for x in out)
-        found = opaque("masked_back", masked_flash_back, g, q, k, v, mask, means, logs, scale, causal, keep, seed)
-        return (*([wrap(x) for x in found] if lifted else found), None)
-    weights, kept = _weights_of(q, k, scale, causal, mask), _kept_of(q, k, keep, seed)
-    change: Any = None
-    gv = None
-    if g is not None:
-        change = _slopes(weights, _times(g @ v.swapaxes(-1, -2), kept))
-        gv = _times(weights, kept).swapaxes(-1, -2) @ g
-    if of_logs is not None:
-        part = weights * of_logs.reshape((*of_logs.shape, 1))
-        change = part if change is None else change + part
-    return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, gv, change if needs[3] else None
+    if of_logs is None and not needs[3] and not _is_recorded(g, q, k, v, mask):
+        return (*flash_backward_p(g, q, k, v, mask, *out, scale, causal, keep, seed), None)
+    *found, change = _flash_gradients(g, of_logs, q, k, v, mask, scale, causal, keep, seed)
+    return (*found, change if needs[3] else None)
 
 
 def _masked_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -215,7 +257,7 @@ def _masked_batch(q: Any, k: Any, v: Any, mask: Any, *params: Any) -> Any:
 
 # With a mask, or weights that are dropped.
 masked_flash_p: Any = nary(
-    masked_flash,
+    _masked_flash,
     inputs=4,
     joint=_masked_joint,
     jvp=_masked_jvp,

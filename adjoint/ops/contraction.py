@@ -42,7 +42,7 @@ f32 = np.dtype("float32")
 def multiply(x: Any, y: Any) -> Any:
     """Return the matrix product of arrays; half precision is summed in single."""
     d = x.dtype
-    if d.kind == "b":
+    if d.kind == "b" and x.size and y.size:
         raise NotImplementedError(
             "\"addmm_impl_cpu_\" not implemented for 'Bool': matrix products of bools have no meaning here; "
             "convert with .int() or .float()"
@@ -163,6 +163,8 @@ def cannot_multiply(a: Sequence[int], b: Sequence[int]) -> RuntimeError:
 
 
 def _explain_mv(error: Exception, x: Any, y: Any) -> Exception | None:
+    if x.shape[1] == y.shape[0]:
+        return None
     return RuntimeError(f"size mismatch, got input ({x.shape[0]}), mat ({x.shape[0]}x{x.shape[1]}), vec ({y.shape[0]})")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import return_types
 from .._typing import Tensor
+from ..core.device import linalg_of as algebra
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.observation import literal, note_read
@@ -27,7 +28,6 @@ from .convert import concrete
 from .create import finish, into
 from .degeneracy import check_phase, differences, reciprocals, undefined, unless_unused, within
 from .linalg import (
-    algebra,
     aligned,
     check_matrices,
     check_same_dtype,

@@ -47,14 +47,8 @@ def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> An
 
 def _kept_there(stream: Any, keep: float, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
     """Draw for another device: there, by a seed from here; a compiled program lets the device draw too."""
-    if place.type == "cuda":
-        module = devices.array_module(place)
-        from ..devices.cuda import draws  # imports CuPy
-
-        with module.cuda.Device(place.index or 0):
-            found = draws.kept(shape, dtype, keep, int(stream.random((1,), np.int64)[0]))
-        if found is not None:
-            return found
+    if devices.sampled(place, "bernoulli", shape, dtype):
+        return devices.random(place, "bernoulli", shape, dtype, int(stream.random((1,), np.int64)[0]), keep)
     return devices.place_array(stream.bernoulli(keep, shape, dtype), place)
 
 

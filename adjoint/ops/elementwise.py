@@ -30,7 +30,7 @@ from ..devices.cpu import pairs
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
-from .literals import depth_outside
+from .literals import check_fits, depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .shape import cast_p, conj_p, reshape_p
@@ -129,6 +129,7 @@ def _scaled(input: Any, other: Any, alpha: Number) -> Any:
     if not isinstance(other, TensorBase):
         return other * alpha
     dtype = result_type((input, other)).np  # in which alpha multiplies: a byte may not hold the product
+    check_fits(alpha, dtypes.of(dtype))
     if dtype.kind == "b":
         return mul_p(other, bool(alpha))
     return mul_p(other if other.array.dtype == dtype else cast_p(other, dtype), alpha)
@@ -592,9 +593,9 @@ arcsinh_, arccosh_, arctanh_ = asinh_, acosh_, atanh_
 
 
 def _squares(x: Any, y: Any) -> Any:
-    """Return the squared distance from the origin, where it is 1, so that gradients are 0 there."""
+    """Return the squared distance from the origin, where it is infinite, so that gradients are 0 there."""
     d = x * x + y * y
-    return d + (d == 0)
+    return where_p(d == 0, math.inf, d)
 
 
 atan2_p = binary(
@@ -701,7 +702,7 @@ def _joined(x: Any, y: Any) -> Any:
         )
     shape = np.broadcast_shapes(x.shape, y.shape)
     out = np.empty_like(x, shape=shape, dtype=np.complex64 if x.dtype == np.float32 else np.complex128)
-    out.real, out.imag = x, y
+    out.real[...], out.imag[...] = x, y
     return out
 
 
@@ -795,6 +796,8 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Overwrite every element with one value."""
     _refuse_many(value)
+    if type(value) is not float or value > 65504 or input.array.dtype.kind != "f":
+        check_fits(value, dtypes.of(input.array.dtype))
     return _fill_(input, value)
 
 

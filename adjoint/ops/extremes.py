@@ -445,6 +445,8 @@ def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along
     if dim is not None:
         return _choose(along, result, input, dim, keepdim, out)
     if a.size == 0:
+        if a.dtype.kind in "iu":  # what C makes of NaN
+            return into(out, input.new_full((), np.iinfo(a.dtype).min))
         return into(out, sum_p(input, tuple(range(a.ndim)), False) * math.nan)
     return into(out, whole(input, tuple(range(a.ndim)), False))
 

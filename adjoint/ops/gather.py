@@ -30,6 +30,7 @@ from .arguments import dim_in, either, missing, require_tensor
 from .compare import zeros_p
 from .create import apart, copy_for, into
 from .index import add_rows, beside, index_batch, index_p, place_p, slice_p, taken, unindex_p
+from .literals import check_fits
 from .piecewise import where_p
 from .precision import autocasting
 from .shape import broadcast_tensors, cast_p, clone_p, expand_p, reshape, reshape_p
@@ -422,6 +423,7 @@ def _check_number(value: Any, input: Tensor, op: str) -> None:
         raise TypeError(f"{op}() received an invalid combination of arguments - got a value of {type(value).__name__}")
     if isinstance(value, complex) and input.array.dtype.kind != "c":
         raise RuntimeError(f"value cannot be converted to type float without overflow: {op}(value={value})")
+    check_fits(value, of(input.array.dtype))
 
 
 def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, op: str) -> tuple[int, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from .. import return_types
 from .._typing import Tensor
 from ..core import modes
+from ..core.device import linalg_of as algebra
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
@@ -83,15 +84,6 @@ def eye_like(x: Tensor, n: int, m: int | None = None) -> Tensor:
     """Return an identity matrix of the dtype and on the device of `x`."""
     a = x.array
     return finish(literal(module_of(a).eye(n, m, dtype=a.dtype)))
-
-
-def algebra(x: Any) -> Any:
-    """Return the module of linear algebra for an array: each raises where a matrix has no answer."""
-    if module_of(x) is np:
-        return np.linalg
-    from ..devices.cuda import algebra as on_gpu  # imports CuPy
-
-    return on_gpu
 
 
 # Functions whose kernels say which dtypes they take.
@@ -531,7 +523,7 @@ def _slogdet_x(g: Any, x: Any, out: Any) -> Any:
         weight = g_size if weight is None else g_size + weight
     if weight is None:
         return None
-    return _spread_over(weight) * mH(inv_p(x, True))
+    return _spread_over(weight) * mH(inv_p(x, False))  # NaN of a singular matrix, and of no other
 
 
 slogdet_p: Any = parametric(

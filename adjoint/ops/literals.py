@@ -125,6 +125,17 @@ def number_as(value: Any, dtype: dtypes.dtype, *, lenient: bool = False) -> Any:
         return np.array(value, dtype.np)
 
 
+def check_fits(value: Any, dtype: dtypes.dtype) -> None:
+    """Raise RuntimeError for a Python scalar that would be another number in the dtype of what it is written into."""
+    if type(value) is int and (dtype.category != 1 or -128 < value < 127):
+        return
+    if isinstance(value, int | float) and not isinstance(value, bool | np.generic):
+        try:
+            number_as(value, dtype)
+        except ValueError:
+            raise _overflow(dtype) from None
+
+
 _LARGEST = {
     d: float(dtypes.finfo(d).max) for d in (dtypes.float16, dtypes.bfloat16, dtypes.float32)
 }  # fmt: skip

@@ -51,7 +51,7 @@ def address_of(array: Any) -> int:
     array = _bottom(array)
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
-    return int(array.data.ptr)
+    return devices.address_of(array)
 
 
 def origin_of(x: TensorBase) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import layout, modes
+from ..core.device import as_strided as strided_on_device
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
@@ -144,8 +145,8 @@ def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
 def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
     outside = offset >= x.shape[axis2] or -offset >= x.shape[axis1]  # where NumPy's starts outside of the memory, too
     view = x.diagonal(0, axis1, axis2)[..., :0] if outside else x.diagonal(offset, axis1, axis2)
-    if type(view) is ndarray and x.flags.writeable:
-        view.flags.writeable = True
+    if not getattr(view.flags, "writeable", True):  # NumPy's is not
+        view.flags.writeable = x.flags.writeable
     return view
 
 
@@ -347,7 +348,7 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
         return x.reshape(-1)[place_array(_elements(x.shape, own, shape, strides, shift), device_of(x))]
     strides = tuple(s * item for s in strides)
     if type(x) is not ndarray:
-        return _as_strided_on_gpu(x, shape, strides, shift * item)
+        return strided_on_device(x, shape, strides, shift * item)
     if shift == 0:
         return layout.strided_view(x, shape, strides)
     owner = owner_of(x)
@@ -356,16 +357,6 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
         memory = owner.ravel(order="K").view(np.uint8)
         return ndarray(shape, x.dtype, memory, start, strides)
     raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
-
-
-def _as_strided_on_gpu(x: Any, shape: Any, strides: Any, shift: int) -> Any:
-    """Return a view with any strides, in bytes, that knows whose memory it looks at, which CuPy's own does not."""
-    owner = owner_of(x)
-    flat = (owner if owner.flags.c_contiguous else owner.T).reshape(-1).view(np.uint8)
-    memory = flat[x.data.ptr - owner.data.ptr + shift :]
-    view = memory[: memory.size // x.itemsize * x.itemsize].view(x.dtype)
-    view._set_shape_and_strides(shape, strides, True, True)
-    return view
 
 
 def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:

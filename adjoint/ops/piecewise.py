@@ -20,10 +20,11 @@ from ..core.recorders import Primitive, binary, elementwise, formula, nary, para
 from ..core.tensor import TensorBase
 from ..devices.cpu import selection
 from ..devices.cpu.constants import constant
-from ..devices.cpu.special import largest_finite
+from ..devices.cpu.special import in_single
 from .arguments import count_of, dtype_of, index_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
+from .literals import check_fits
 from .shape import cast_p, sum_to_p
 
 Number = Any
@@ -141,6 +142,7 @@ def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
         raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow: {name} keeps the dtype")
     if isinstance(value, TensorBase):
         return value if value.array.dtype == wanted.np else cast_p(value, wanted.np)
+    check_fits(value, wanted)
     return literal(number_like(value, input.array))
 
 
@@ -493,6 +495,7 @@ def _of_floats(ufunc: Any) -> Callable[[Any], Any]:
     return kernel
 
 
+@in_single
 def _round_to(x: Any, decimals: Any) -> Any:
     if x.dtype.kind in "iu":
         return x.copy()
@@ -585,10 +588,8 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 
 def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
-    high = largest_finite(x) if posinf is None else posinf
-    low = -largest_finite(x) if neginf is None else neginf
-    c = where_p(np.isnan(x), 0.0 if nan is None else nan, x)
-    return where_p(np.isinf(x), where_p(x > 0, high, low), c)
+    c = where_p(np.isnan(x), nan, x)
+    return where_p(np.isinf(x), where_p(x > 0, posinf, neginf), c)
 
 
 _finite = formula(_finite, name="nan_to_num", static="nan posinf neginf")
@@ -608,14 +609,20 @@ def nan_to_num(
     out: Any = None,
 ) -> Tensor:  # fmt: skip
     """Replace NaN by `nan` (or 0) and infinities by `posinf` and `neginf` (or the largest numbers)."""
-    return into(out, nan_to_num_p(input, nan, posinf, neginf))
+    return into(out, nan_to_num_p(input, *_replacements(input, nan, posinf, neginf)))
 
 
 def nan_to_num_(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
     """Replace NaN and infinities, in place."""
-    return _nan_to_num_(input, nan, posinf, neginf)
+    return _nan_to_num_(input, *_replacements(input, nan, posinf, neginf))
+
+
+def _replacements(input: Tensor, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[float, ...]:
+    """Return what stands for NaN and the infinities: by default zero and the largest numbers of the dtype."""
+    largest = float(dtypes.finfo(input.dtype).max) if input.dtype.is_floating_point or input.dtype.is_complex else 0.0
+    return 0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf
 
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -227,10 +226,6 @@ def _placed(array: Any, place: Any) -> Any:
     return opaque("place", devices.place_array, array, place)
 
 
-_BY_GPU = ("uniform", "normal")
-_MANY = 1 << 16  # numbers from which on a GPU draws its own, by a seed from the generator; fewer are those of the host
-
-
 def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator: Any, *params: Any) -> Any:
     """Return an array of random numbers of one kind; many of them where they are wanted."""
     if shape and min(shape) < 0:
@@ -238,20 +233,15 @@ def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator:
     wanted = _floating(dtype, kind).np
     if place.type == "meta":  # without elements, numbers need not be drawn
         return devices.array_module(place).empty(shape, wanted)
-    if place.type == "cuda" and kind in _BY_GPU and math.prod(shape) >= _MANY and not inside.levels:
-        if wanted.itemsize in (2, 4, 8) and wanted.kind != "c":
-            seed = stream_of(generator).random((1,), np.int64)
-            return opaque("many", _drawn_there, seed, kind, shape, wanted, place, *params)
+    if not inside.levels and wanted.kind != "c" and devices.sampled(place, kind, shape, wanted):
+        seed = stream_of(generator).random((1,), np.int64)
+        return opaque("many", _drawn_there, seed, kind, shape, wanted, place, *params)
     return getattr(stream_of(generator), kind)(shape, wanted, *params)
 
 
 def _drawn_there(seed: Any, kind: str, shape: tuple[int, ...], dtype: Any, place: Any, *params: Any) -> Any:
-    """Draw on a GPU, by a seed from the host's stream."""
-    module = devices.array_module(place)
-    from ..devices.cuda import draws  # imports CuPy
-
-    with module.cuda.Device(place.index or 0):
-        return draws.drawn(kind, shape, dtype, int(seed[0]), *params)
+    """Sample on another device, by a seed from the CPU's stream."""
+    return devices.random(place, kind, shape, dtype, int(seed[0]), *params)
 
 
 def _floating(dtype: Any, kind: str) -> dtypes.dtype:

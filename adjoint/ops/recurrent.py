@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from .._typing import Tensor
+from .._typing import Array, Kernel, Tensor, Value
 from ..core import modes
 from ..core.nodes import wrap
-from ..core.payload import Payload
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from ..devices.cpu import recurrent as kernels
 from .activation import relu_p
 from .contraction import linear
 from .create import require_grad
@@ -94,9 +90,10 @@ def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """Take one step of a gated recurrent unit."""
-    if len(input.array.shape) == 2 and _is_plain(input, hx, w_ih, w_hh, b_ih, b_hh):
+    if len(input.array.shape) == 2 and _has_kernel(gru_cell_p, input, hx, w_ih, w_hh, b_ih, b_hh):
         _check_cell(input, hx, w_ih, w_hh)
-        return gru_cell_p(input, hx, w_ih, w_hh, b_ih, b_hh)[0]
+        state: Tensor = gru_cell_p(input, hx, w_ih, w_hh, b_ih, b_hh)[0]
+        return state
     return _cell(_gru_step, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
@@ -108,38 +105,39 @@ def lstm_cell(
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     _check_cell(input, hx[0], w_ih, w_hh)
-    if len(input.array.shape) == 2 and _is_plain(input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh):
+    if len(input.array.shape) == 2 and _has_kernel(lstm_cell_p, input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh):
         hidden, cell, _ = lstm_cell_p(input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)
         return hidden, cell
     return _lstm_step(linear(input, w_ih, b_ih), linear(hx[0], w_hh, b_hh), (hx[0], hx[1]))
 
 
-# --- Whole sequences at once ------------------------------------------------------------------------
-# On plain arrays a layer is one op, and its backward pass goes through time in one loop. Everywhere else (inside a
-# transform, on a GPU, in a recorded backward pass) the steps are ops of their own.
+# --- Whole layers and cells as one op -----------------------------------------------------------------
+# Where a device has a kernel for a layer or a cell, that is one op; everywhere else (inside a transform, in a recorded
+# backward pass) its steps are ops of their own, which are also its definition. The last result of LSTM and GRU kernels,
+# the gates, is for their gradient.
 
 
-def _is_plain(*tensors: Any) -> bool:
-    """Return whether these are arrays of one floating point type, with nothing unusual going on."""
-    if not modes.fusing():
-        return False
-    dtype = tensors[0].array.dtype
-    if dtype.kind != "f" or dtype.itemsize < 4:
-        return False
-    for t in tensors:  # noqa: SIM110 - a generator would cost a microsecond per step
-        if t is not None and (type(t.array) is not np.ndarray or t.array.dtype is not dtype):
-            return False
-    return True
+def _has_kernel(primitive: Primitive, *tensors: Tensor | None) -> bool:
+    return modes.fusing() and primitive.op.is_overridden(*[None if t is None else t.array for t in tensors])
 
 
-def _recorded(run: Callable[..., Any], parts: tuple[Any, ...], g: Any, needs: Any) -> tuple[Any, ...]:
-    """Return gradients that can be differentiated again: `run` records the steps anew, and they are asked for."""
+def _by_steps(run: Kernel, *values: Value | None) -> tuple[Array, ...]:
+    """Return the arrays that `run` computes, and an empty one: nothing is saved for the gradient."""
+    from ..autograd import no_grad  # as in `_recorded`
+
+    with no_grad():
+        outs = run(*(None if v is None else wrap(v) for v in values))
+    return (*(o.array for o in outs), outs[0].array.reshape(-1)[:0])
+
+
+def _recorded(run: Kernel, parts: Sequence[Any], g: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
+    """Return gradients, which can be differentiated again: `run` records the steps anew."""
     lifted = isinstance(parts[0], TensorBase)
     if lifted:
-        parts = tuple(None if p is None else p.view_as(p) for p in parts)  # one may have been computed from another
-    else:  # values of which a batch of gradients is asked
+        parts = [None if p is None else p.view_as(p) for p in parts]  # one may have been computed from another
+    else:
         g = [None if one is None else wrap(one) for one in g]
-        parts = tuple(None if p is None else wrap(p) for p in parts)
+        parts = [None if p is None else wrap(p) for p in parts]
         for p, need in zip(parts, needs, strict=True):
             if need:
                 require_grad(p)
@@ -156,88 +154,79 @@ def _recorded(run: Callable[..., Any], parts: tuple[Any, ...], g: Any, needs: An
     return gradients if lifted else tuple(None if one is None else one.array for one in gradients)
 
 
-def _in_batch(g: Any, x: Any) -> bool:
-    """Return whether gradients, or the values that they are of, are a batch, which kernels do not take."""
-    return bool(modes.unusual) and (isinstance(x, Payload) or any(isinstance(one, Payload) for one in g))
+def _lstm_states(reverse: bool) -> Kernel:
+    return lambda x, h, c, *weights: _Layer(_lstm_step, *weights).states(x, (h, c), reverse)
+
+
+def _states(step: Step, reverse: bool) -> Kernel:
+    return lambda x, h, *weights: _Layer(step, *weights).states(x, h, reverse)
+
+
+def _lstm_once(x: Tensor, h: Tensor, c: Tensor, *weights: Any) -> tuple[Tensor, Tensor]:
+    return _lstm_step(linear(x, weights[0], weights[2]), linear(h, weights[1], weights[3]), (h, c))
+
+
+def _gru_once(x: Tensor, h: Tensor, *weights: Any) -> tuple[Tensor]:
+    return (_gru_step(linear(x, weights[0], weights[2]), linear(h, weights[1], weights[3]), h),)
+
+
+def _lstm_layer(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> Any:
+    return _by_steps(_lstm_states(reverse), x, h, c, w_ih, w_hh, b_ih, b_hh)
 
 
 def _lstm_layer_joint(
-    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
-) -> Any:
-    if isinstance(x, TensorBase) or _in_batch(g, x):
+    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool,
+    needs: Sequence[bool],
+) -> Any:  # fmt: skip
+    return _recorded(_lstm_states(reverse), (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
 
-        def run(x: Any, h: Any, c: Any, *weights: Any) -> Any:
-            return _Layer(_lstm_step, *weights).states(x, (h, c), reverse)
 
-        return _recorded(run, (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
-    biased = b_ih is not None
-    return kernels.lstm_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[0], out[1], out[2], reverse, needs, biased)
+def _gru_layer(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> Any:
+    return _by_steps(_states(_gru_step, reverse), x, h, w_ih, w_hh, b_ih, b_hh)
 
 
 def _gru_layer_joint(
-    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
+    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Sequence[bool]
 ) -> Any:
-    if isinstance(x, TensorBase) or _in_batch(g, x):
+    return _recorded(_states(_gru_step, reverse), (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
 
-        def run(x: Any, h: Any, *weights: Any) -> Any:
-            return _Layer(_gru_step, *weights).states(x, h, reverse)
 
-        return _recorded(run, (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
-    return kernels.gru_backward(g[0], x, h, w_ih, w_hh, out[0], out[1], reverse, needs, b_ih is not None)
+def _rnn_layer(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool, relu: bool) -> Array:
+    return _by_steps(_states(_relu_step if relu else _tanh_step, reverse), x, h, w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def _rnn_layer_joint(
-    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, relu: bool, needs: Any
-) -> Any:
-    if isinstance(x, TensorBase) or _in_batch((g,), x):
-
-        def run(x: Any, h: Any, *weights: Any) -> Any:
-            return _Layer(_relu_step if relu else _tanh_step, *weights).states(x, h, reverse)
-
-        return _recorded(run, (x, h, w_ih, w_hh, b_ih, b_hh), [g], needs)
-    return kernels.rnn_backward(g, x, h, w_ih, w_hh, out, reverse, relu, needs, b_ih is not None)
+    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, relu: bool,
+    needs: Sequence[bool],
+) -> Any:  # fmt: skip
+    return _recorded(_states(_relu_step if relu else _tanh_step, reverse), (x, h, w_ih, w_hh, b_ih, b_hh), [g], needs)
 
 
-lstm_layer_p = nary(kernels.lstm, inputs=7, joint=_lstm_layer_joint, outputs=True, name="lstm_layer")
-gru_layer_p = nary(kernels.gru, inputs=6, joint=_gru_layer_joint, outputs=True, name="gru_layer")
-rnn_layer_p = nary(kernels.rnn, inputs=6, joint=_rnn_layer_joint, name="rnn_layer")
-
-
-# --- One step at once -------------------------------------------------------------------------------
+def _lstm_cell(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    return _by_steps(_lstm_once, x, h, c, w_ih, w_hh, b_ih, b_hh)
 
 
 def _lstm_cell_joint(
-    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any
+    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Sequence[bool]
 ) -> Any:
-    if isinstance(x, TensorBase) or _in_batch(g, x):
-
-        def run(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
-            return _Layer(_lstm_step, w_ih, w_hh, b_ih, b_hh).advance(linear(x, w_ih, b_ih), (h, c))
-
-        return _recorded(run, (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
-    return kernels.lstm_cell_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[1], out[2], needs, b_ih is not None)
+    return _recorded(_lstm_once, (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
 
 
-def _gru_cell(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> tuple[Any, Any]:
-    out, gates = kernels.gru(x[None], h, w_ih, w_hh, b_ih, b_hh, False)
-    return out[0], gates
+def _gru_cell(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    return _by_steps(_gru_once, x, h, w_ih, w_hh, b_ih, b_hh)
 
 
-def _gru_cell_joint(g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any) -> Any:
-    if isinstance(x, TensorBase) or _in_batch(g, x):
-
-        def run(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
-            return (_Layer(_gru_step, w_ih, w_hh, b_ih, b_hh).advance(linear(x, w_ih, b_ih), h),)
-
-        return _recorded(run, (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
-    found = kernels.gru_backward(
-        g[0][None], x[None], h, w_ih, w_hh, out[0][None], out[1], False, needs, b_ih is not None
-    )
-    return (None if found[0] is None else found[0][0], *found[1:])
+def _gru_cell_joint(
+    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Sequence[bool]
+) -> Any:
+    return _recorded(_gru_once, (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
 
 
-lstm_cell_p = nary(kernels.lstm_cell, inputs=7, joint=_lstm_cell_joint, outputs=True, name="lstm_cell")
-gru_cell_p = nary(_gru_cell, inputs=6, joint=_gru_cell_joint, outputs=True)
+lstm_layer_p: Any = nary(_lstm_layer, inputs=7, joint=_lstm_layer_joint, outputs=True)
+gru_layer_p: Any = nary(_gru_layer, inputs=6, joint=_gru_layer_joint, outputs=True)
+rnn_layer_p: Primitive = nary(_rnn_layer, inputs=6, joint=_rnn_layer_joint)
+lstm_cell_p: Any = nary(_lstm_cell, inputs=7, joint=_lstm_cell_joint, outputs=True)
+gru_cell_p: Any = nary(_gru_cell, inputs=6, joint=_gru_cell_joint, outputs=True)
 
 
 # --- Sequences --------------------------------------------------------------------------------------
@@ -260,7 +249,8 @@ class _Layer:
         """Return the outputs of all steps, and the last state."""
         parts = state if isinstance(state, tuple) else (state,)
         weights = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
-        if self.w_hr is None and x.array.shape[0] and _is_plain(x, *parts, *weights):
+        primitive = lstm_layer_p if self.step is _lstm_step else gru_layer_p if self.step is _gru_step else rnn_layer_p
+        if self.w_hr is None and x.array.shape[0] and _has_kernel(primitive, x, *parts, *weights):
             return self._at_once(x, parts, weights, backward)
         out, *rest = self.states(x, state, backward)
         last = 0 if backward else -1

@@ -16,6 +16,7 @@ from ..core.recorders import Primitive, parametric
 from ..devices.cpu import provider
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
+from .compare import zeros_p
 from .create import into
 from .index import slice_p
 from .piecewise import where_p
@@ -325,14 +326,14 @@ def others(x: Any, axes: tuple[int, ...]) -> Any:
     lead = tuple(shape[i] for i in order[: rank - len(axes)])
     n = count_of(shape, axes)
     if x.ndim == 0 or n <= 1:
-        return x * 0 + 1
+        return np.sign(x) * 0 + 1  # a constant that still has a graph; of infinite elements too
     level = reshape_p(permute_p(x, order), (*lead, n))
     levels = []
     while level.shape[-1] > 1:
         first, second = _halves(level)
         levels.append((first, second, level.shape[-1]))
         level = first * second
-    rest = level * 0 + 1
+    rest = zeros_p(level) + 1
     for first, second, length in reversed(levels):
         rest = _joined(rest * second, rest * first, length)
     inverse = tuple(int(i) for i in np.argsort(order))

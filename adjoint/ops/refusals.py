@@ -60,9 +60,16 @@ REFUSALS = {
 _OF_NUMBERS = {bool: ("b", "Bool"), complex: ("c", "ComplexDouble")}
 
 
+# Functions that do without their kernel where there is nothing to do, and which then take any dtype.
+_OF_NOTHING = {"bucketize": "input", "cummax": "input", "cummin": "input", "searchsorted": "input"}
+
+
 def refuse_dtypes(name: str, given: dict[str, Any]) -> None:
     """Raise for the first argument of a function, by parameter, that has a dtype which is refused."""
     refusal = REFUSALS[name]
+    looked_at: Any = given.get(_OF_NOTHING.get(name, ""))
+    if isinstance(looked_at, TensorBase) and (not looked_at.array.size or (not looked_at.array.ndim and "cum" in name)):
+        return
     for parameter in refusal.parameters.split():
         value: Any = given.get(parameter)
         if isinstance(value, TensorBase | Payload):

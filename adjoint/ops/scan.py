@@ -16,7 +16,6 @@ from ..core.inplace import inplace
 from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..devices.cuda.host import through_host
 from .arguments import count_of, dim_in, either, index_of, require_tensor
 from .arrange import flip_p
 from .create import finish, into
@@ -228,7 +227,8 @@ def cumsum(
     tensor([1., 3., 6.])
     """
     dim = dim if axis is None else either(dim, axis)
-    _refuse_bool(dtype, "cumsum_out_cpu")
+    if input.array.ndim and input.array.size:
+        _refuse_bool(dtype, "cumsum_out_cpu")
     return into(out, as_given(_scanned(cumsum_p, as_given(input, dtype), dim, False), dtype))
 
 
@@ -248,7 +248,8 @@ def cumprod(
 ) -> Tensor:
     """Multiply the elements along `dim`, keeping every partial product."""
     dim = dim if axis is None else either(dim, axis)
-    _refuse_bool(dtype, "cumprod_out_cpu")
+    if input.array.ndim and input.array.size:
+        _refuse_bool(dtype, "cumprod_out_cpu")
     return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
 
 
@@ -707,8 +708,13 @@ def hash_tensor(
     return into(out, finish(literal(_hashed(a, axes, keepdim))))
 
 
-@through_host("hash_tensor")
-def _hashed(a: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    wide: Any = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
-    combine: Any = np.bitwise_xor.reduce
-    return np.asarray(combine(wide, axis=axes, keepdims=keepdim), np.uint64)
+def _hashed(a: Array, axes: Shape, keepdim: bool) -> Any:
+    """Return all elements along axes, as 64 bits each, combined by exclusive or: half of them with the other half."""
+    xp, rank = module_of(a), a.ndim
+    bits = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
+    rest = tuple([i for i in _range(rank) if i not in axes])
+    x = xp.transpose(bits, (*rest, *axes)).reshape(*[a.shape[i] for i in rest], -1)
+    while (n := x.shape[-1]) > 1:
+        half = n // 2
+        x = xp.concatenate((x[..., :half] ^ x[..., half : 2 * half], x[..., 2 * half :]), -1)
+    return x.reshape([1 if i in axes else m for i, m in enumerate(a.shape) if keepdim or i not in axes])

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import dtypes, layout, modes, primitive
-from ..core.device import module_of
+from ..core.device import as_strided, module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
 from ..core.inplace import check_changeable, is_leaf_node
@@ -598,9 +598,7 @@ def _expand(x: Any, shape: Any) -> Any:
         # Ten times faster than broadcast_to, and as writable as `x` is.
         return ndarray(shape, x.dtype, x, 0, strides)
     if not isinstance(x, ndarray):
-        view = x.view()
-        view._set_shape_and_strides(tuple(shape), tuple(strides), True, True)
-        return view
+        return as_strided(x, tuple(shape), tuple(strides), 0)
     return layout.strided_view(x, shape, strides)
 
 

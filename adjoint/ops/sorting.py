@@ -17,6 +17,7 @@ from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, either, require_tensor
+from .compare import zeros_p
 from .convert import host, values_of
 from .create import apart, into
 from .gather import gather_p, gathering
@@ -49,7 +50,7 @@ argsort_p: Primitive = parametric(
     _argsort,
     name="argsort",
     batch=lambda x, axis, descending: (
-        argsort_p(x, axis + 1, descending) if x.ndim > 1 else cast_p(x * 0, np.dtype(np.int64))
+        argsort_p(x, axis + 1, descending) if x.ndim > 1 else cast_p(zeros_p(x), np.dtype(np.int64))
     ),
 )
 

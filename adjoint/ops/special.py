@@ -1,4 +1,4 @@
-"""Special functions, and rarer elementwise ones: their values come from `kernels.special`.
+"""Special functions, and rarer elementwise ones: their values come from `scalar.special`.
 
 ``adjoint.special`` shows those that torch has there; the names in `__all__` are also ``adjoint.NAME``.
 """
@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Tensor
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, elementwise, nary, parametric, public, unary
-from ..devices.cpu import special as special_kernels
-from ..devices.cpu.constants import constants_of
-from ..devices.cpu.special import few_trigamma, in_single, special
+from ..scalar.special import in_single, special
+from ..scalar.symbol import by_name
 from .arguments import count_of, dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
@@ -29,8 +28,6 @@ from .power import exponential_p
 
 Number = Any
 
-ndarray = np.ndarray
-_MANY = 4096  # elements from which on a pass costs more than to ask whether it is needed
 _SQRT_PI = math.sqrt(math.pi)
 _SQRT_2 = math.sqrt(2)
 
@@ -44,22 +41,25 @@ def _no_gradient(name: str) -> Any:
 # --- The error function and the normal distribution -----------------------------------------------------
 
 
+_erf, _erfc, _ndtr = by_name["erf"], by_name["erfc"], by_name["ndtr"]
 erf_p = elementwise(
     "erf",
-    lambda x: special_kernels.erf(x),
+    lambda x: _erf(x),
     x=lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x))),
     floating=True,
     holomorphic=False,
 )
 erfc_p = elementwise(
     "erfc",
-    lambda x: special_kernels.erfc(x),
+    lambda x: _erfc(x),
     x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))),
     floating=True,
     holomorphic=False,
 )
+_erfinv = special("erfinv")
 erfinv_p = unary(
-    special("erfinv"),
+    lambda x: np.copysign(_erfinv(x), x),  # SciPy loses the sign of zero
+    name="erfinv",
     x=lambda g, out: g * (_SQRT_PI / 2 * np.exp(out * out)),
     floating=True,
     holomorphic=False,
@@ -72,7 +72,7 @@ erfcx_p: Any = unary(
     node_name="SpecialErfcxBackward0",
 )
 ndtr_p = unary(
-    special_kernels.ndtr,
+    _ndtr,
     x=lambda g, x: g * (np.exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)),
     floating=True,
     holomorphic=False,
@@ -84,9 +84,18 @@ ndtri_p = unary(
     holomorphic=False,
     node_name="SpecialNdtriBackward0",
 )
+
+
+def _log_ndtr_x(g: Any, x: Any, out: Any) -> Any:
+    # Above 0 erfcx grows beyond all floats, below the difference of two large numbers would lose digits.
+    above = np.exp(-0.5 * x * x - out) / math.sqrt(2 * math.pi)
+    below = math.sqrt(2 / math.pi) / erfcx_p(where_p(x > 0, 0, x) * (-1 / _SQRT_2))
+    return g * where_p(x > 0, above, below)
+
+
 log_ndtr_p = unary(
     special("log_ndtr"),
-    x=lambda g, x: g * (math.sqrt(2 / math.pi) / erfcx_p(x * (-1 / _SQRT_2))),
+    x=_log_ndtr_x,
     floating=True,
     holomorphic=False,
     node_name="SpecialLogNdtrBackward0",
@@ -140,33 +149,14 @@ def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
 _psi = special("psi")
 
 
-def _digamma(x: Any) -> Any:
-    c = _psi(x)
-    if type(x) is ndarray and np.count_nonzero(x) == x.size:
-        return c
-    # SciPy has NaN at both zeros.
-    return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), c)
-
-
-def _few_trigamma(x: Any) -> Any:
-    """Return the derivative of `digamma` of a few numbers in single precision, None of others."""
-    if type(x) is not ndarray or x.dtype.char != "f" or x.size > 256:
-        return None
-    return None if np.count_nonzero(x < constants_of(x)[-2]) else few_trigamma(x)
-
-
-def _digamma_x(g: Any, x: Any) -> Any:
-    slope = _few_trigamma(x)
-    return g * (polygamma_p(x, 1) if slope is None else slope)
+def _digamma(x: Array) -> Any:
+    return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), _psi(x))  # SciPy has NaN at both zeros
 
 
 @in_single
-def _polygamma(x: Any, n: Any) -> Any:
+def _polygamma(x: Array, n: int) -> Any:
     if n == 0:
         return _digamma(x)
-    found = _few_trigamma(x) if n == 1 else None
-    if found is not None:
-        return found
     sign = (-1.0) ** (n + 1) * math.factorial(n)
     return x.dtype.type(sign) * _zeta(x.dtype.type(n + 1), x)
 
@@ -186,7 +176,9 @@ def _lgamma(x: Any) -> Any:
 
 
 lgamma_p = unary(_lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False)
-digamma_p: Primitive = unary(_digamma, x=_digamma_x, floating=True, name="digamma", holomorphic=False)
+digamma_p: Primitive = unary(
+    _digamma, x=lambda g, x: g * polygamma_p(x, 1), floating=True, name="digamma", holomorphic=False
+)
 polygamma_p: Primitive = parametric(
     _polygamma, x=lambda g, x, n: g * polygamma_p(x, n + 1), floating=True, jvp="elementwise", batch="same"
 )
@@ -433,11 +425,17 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, bessel_k1e_p(input))
 
 
+def _airy(part: int) -> Callable[..., Any]:
+    """Return the kernel of Ai, or of its derivative, which are 0 where SciPy finds them too small."""
+    kernel = special("airy", part)
+    return lambda x: np.where((x > 200) & np.isfinite(x) & np.isnan(out := kernel(x)), out.dtype.type(0), out)
+
+
 airy_ai_p: Primitive = unary(
-    special("airy", 0), x=lambda g, x: g * airy_slope_p(x), floating=True, name="airy_ai", holomorphic=False
+    _airy(0), x=lambda g, x: g * airy_slope_p(x), floating=True, name="airy_ai", holomorphic=False
 )
 airy_slope_p: Primitive = unary(
-    special("airy", 1),
+    _airy(1),
     x=lambda g, x: g * (x * airy_ai_p(x)),
     floating=True,
     name="airy_slope",
@@ -458,19 +456,29 @@ def _sinc(x: Any) -> Any:
 
 @in_single
 def _spherical(x: Any) -> Any:
-    return np.where(x == 0, x.dtype.type(1), np.sin(x) / np.where(x == 0, x.dtype.type(1), x))
+    out = np.sin(x) / np.where(x == 0, x.dtype.type(1), x)
+    return np.where(x == 0, x.dtype.type(1), np.where(np.isinf(x), x.dtype.type(0), out))
+
+
+def _sine_quotient_x(g: Any, x: Any, rate: float) -> Any:
+    """Return the gradient of ``sin(rate * x) / (rate * x)``: near 0, where it would subtract like numbers, a series."""
+    angle = x * rate
+    near = np.abs(angle) < 0.5
+    small = where_p(near, angle, 0)
+    square = small * small
+    series: Any = 0
+    for k in (172972800, 1330560, 15120, 280, 10, 1):
+        series = 1 / k - square * series
+    far = (angle * np.cos(angle) - np.sin(angle)) / where_p(near, 1, angle * x)
+    return g * where_p(near, small * series * (-rate / 3), far)
 
 
 def _sinc_x(g: Any, x: Any) -> Any:
-    angle = x * math.pi
-    zero = angle * x == 0  # also where the square underflows
-    slope = (angle * np.cos(angle) - np.sin(angle)) / where_p(zero, 1, angle * x)
-    return g * where_p(zero, 0, slope)
+    return _sine_quotient_x(g, x, math.pi)
 
 
 def _spherical_x(g: Any, x: Any) -> Any:
-    zero = x * x == 0
-    return g * where_p(zero, 0, (x * np.cos(x) - np.sin(x)) / where_p(zero, 1, x * x))
+    return _sine_quotient_x(g, x, 1.0)
 
 
 def _spherical_of_reals(x: Any) -> Any:
@@ -508,7 +516,7 @@ def _logit(x: Any, eps: Any) -> Any:
 def _logit_x(g: Any, x: Any, eps: Any) -> Any:
     if eps is None or eps < 0:
         return where_p((x >= 0) & (x <= 1), g / (x * (1 - x)), math.nan)
-    return where_p((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
+    return where_p((x >= eps) & (x <= 1 - eps), g / (x * (1 - x)), 0)
 
 
 logit_p = parametric(_logit, x=_logit_x, floating=True, jvp="elementwise", batch="same")
@@ -547,10 +555,6 @@ def entr(input: Tensor, *, out: Any = None) -> Tensor:
 def _times_log(log: Any, x: Any, y: Any) -> Any:
     if x.dtype.kind == "c":
         raise not_implemented("xlogy_cpu", x)
-    if type(x) is type(y) is ndarray and x.shape == y.shape and x.size > _MANY:
-        found, none = log(y), x == 0
-        np.multiply(x, found, out=found)  # which is NaN wherever y is
-        return np.where(none & ~np.isnan(y), x.dtype.type(0), found) if none.any() else found
     return np.where(np.isnan(y), y, np.where(x == 0, x.dtype.type(0), x * log(y)))
 
 
@@ -741,14 +745,12 @@ def _recurrent(first: Callable[[Any], Any], step: Callable[..., Any], shift: boo
     """Return the kernel of a family of polynomials: degree 0 is 1, degree 1 `first`, the others by `step`."""
 
     def kernel(x: Any, y: Any) -> Any:
-        n = np.trunc(y)
+        n = np.where(np.abs(y) < 2.0**63, np.trunc(y), -1)  # no degree: the polynomial is 0
         if shift:
             x = x + x - 1
-        x, n = np.broadcast_arrays(x, n)
         before, now = np.ones_like(x), first(x)
         out = np.where(n == 0, before, np.where(n == 1, now, x.dtype.type(0)))
-        # A degree that is not finite has no polynomial: torch has 0 for it, as for a negative one.
-        for k in range(1, int(n.max(initial=0, where=np.isfinite(n)))):
+        for k in range(1, 0 if 0 in n.shape else int(n.max())):
             before, now = now, step(k, x, now, before)
             out = np.where(n == k + 1, now, out)
         return out

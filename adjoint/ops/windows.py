@@ -160,7 +160,8 @@ def _combined(x: Array, taps: Taps, axis: int, ufunc: np.ufunc, neutral: Scalar)
             target = out[_at(rows, axis)]
             ufunc(target, part, out=target)
         else:
-            out[_at(rows, axis)] = ufunc(out[_at(rows, axis)], part)
+            places = _at(module_of(x).asarray(rows), axis)
+            out[places] = ufunc(out[places], part)
     return out  # type: ignore[no-any-return]
 
 

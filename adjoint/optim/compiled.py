@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.contract import by_class
 from ..devices.cpu import provider, threads
-from ..scalar import cuda
 from ..scalar import functions as functions  # the names that updates are made of
-from ..scalar.symbol import variable
 
 _LOOP_ELEMENTS = 1 << 15  # elements: below, NumPy's few passes through the cache are as fast
 _THREAD_ELEMENTS = 1 << 17  # elements worth waking a thread for
@@ -67,9 +66,13 @@ def _loop(update: Callable[..., Any], buffers: int) -> Any:
 
 
 def run_on_gpu(update: Callable[..., Any], rows: list[Row], numbers: tuple[Any, ...]) -> list[Row]:
-    """Update the arrays of all rows, of one real dtype, by one launch; return the rows where that cannot be done."""
+    """Update the arrays of all rows, of one real dtype, by one launch; return the rows where that cannot be done.
+
+    That is so on devices without kernels over many arrays.
+    """
     fixed = tuple([None if _is_number(n) else (n,) for n in numbers])
-    kernel = _kernel(update, len(rows[0]), fixed)
+    kernels = by_class[type(rows[0][0])].multi_tensor
+    kernel = kernels and kernels.updates(update, len(rows[0]), fixed)
     if kernel is None:
         return rows
     ready: list[Row] = []
@@ -104,25 +107,3 @@ def _flat(row: Row) -> Row | None:
     if not fits or g.dtype != p.dtype:
         g = g.astype(p.dtype, order=order)
     return (p, g, *state)
-
-
-@cache
-def _kernel(update: Callable[..., Any], columns: int, fixed: tuple[Any, ...]) -> Any:
-    """Return the update as a kernel over rows of arrays, with what is no number fixed; None if it has no text in C."""
-    from ..devices.cuda.many import Many
-
-    values = [variable(f"v{i}") for i in range(columns)]
-    numbers = [variable(f"n{i}") if f is None else f[0] for i, f in enumerate(fixed)]
-    try:
-        changed = update(*values, *numbers)
-    except (TypeError, AttributeError):
-        return None
-    written = (0, *range(2, columns))
-    lines: list[str] = []
-    stores: list[str] = []
-    for column, result in zip(written, changed if isinstance(changed, tuple) else (changed,), strict=True):
-        steps, value = cuda.lines(result, "W", prefix=f"c{column}_")
-        lines += [*steps, f"const W c{column} = {value}"]
-        stores.append(f"v{column} = c{column}")  # when all are computed: each is of the elements as they were
-    parameters = ", ".join(f"W n{i}" for i, f in enumerate(fixed) if f is None)
-    return Many(columns, written, parameters, " ".join(f"{line};" for line in [*lines, *stores]))

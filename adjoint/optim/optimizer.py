@@ -19,7 +19,7 @@ from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.handles import RemovableHandle
-from ..core.interrupts import adopt, came, deliver, known, mark
+from ..core.interrupts import came, deliver, hold, mark, release
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload
@@ -409,11 +409,11 @@ class ByGroup(Optimizer):
     def step(self, closure: Closure = None) -> Any:
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = None if closure is None else self._loss_of(closure)
-        if not known():
-            adopt()
+        replaced = hold()
         try:
             self._update_groups()
         finally:
+            release(replaced)
             if came:
                 deliver()
         return loss

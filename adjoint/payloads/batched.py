@@ -265,10 +265,10 @@ def _aligned(values: tuple[Any, ...], level: int) -> list[Any]:
 
 
 def _place(values: tuple[Any, ...], level: int) -> Any:
-    """Return where a batch lies, None on the host."""
+    """Return the device of a batch, None of the CPU."""
     mine = next(v for v in values if _mine(v, level))
     found = device_of(mine)
-    return found if found.type == "cuda" else None
+    return None if found.type in ("cpu", "meta") else found
 
 
 def _in_front(value: Any, level: int, size: int, place: Any = None) -> Any:

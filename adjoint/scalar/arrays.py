@@ -57,7 +57,7 @@ class Text:
     def _write(self, node: Symbol, last: bool) -> None:
         function = node.function
         assert function is not None
-        if not function.constant and any(isinstance(v, Symbol) and self._is_array(v) for v in node.operands):
+        if any(isinstance(v, Symbol) and self._is_array(v) for v in node.operands):
             self.arrays.add(node.number)
         name = function.name if function is not CHOOSE else "choose"
         self.functions[name] = self.choose if function is CHOOSE else function.arrays

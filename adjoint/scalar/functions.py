@@ -55,6 +55,7 @@ _declare(np.signbit, "math.copysign(1.0, {0}) < 0.0", "signbit({0})", boolean=Tr
 for _ufunc, _text, _cuda in (
     (np.logical_and, "{0} and {1}", "{0} && {1}"),
     (np.logical_or, "{0} or {1}", "{0} || {1}"),
+    (np.logical_xor, "{0} != {1}", "{0} != {1}"),
     (np.logical_not, "not {0}", "!{0}"),
 ):
     _declare(_ufunc, _text, _cuda, boolean=True)
@@ -66,8 +67,8 @@ by_ufunc[np.invert] = by_name["logical_not"]
 CHOOSE = Function("choose", np.where, "{1} if {0} else {2}", "{0} ? {1} : {2}")
 _declare(np.maximum, "{0} if ({0} > {1} or {0} != {0}) else {1}", "larger_of({0}, {1})")
 _declare(np.minimum, "{0} if ({0} < {1} or {0} != {0}) else {1}", "smaller_of({0}, {1})")
-_declare(np.fmax, "{0} if ({0} >= {1} or {1} != {1}) else {1}", "fmax({0}, {1})")
-_declare(np.fmin, "{0} if ({0} <= {1} or {1} != {1}) else {1}", "fmin({0}, {1})")
+_declare(np.fmax, "{1} if ({1} >= {0} or {0} != {0}) else {0}", "fmax({0}, {1})")
+_declare(np.fmin, "{1} if ({1} <= {0} or {0} != {0}) else {0}", "fmin({0}, {1})")
 _declare(np.absolute, "abs({0})", "fabs({0})")
 _declare(np.copysign, "math.copysign({0}, {1})", "copysign({0}, {1})")
 _declare(

@@ -23,8 +23,6 @@ def lines(
     places: dict[int, str] = {}
     kind = f"np.{dtype.name}"
     words = {"w": str(8 * dtype.itemsize), "zero": f"{kind}(0)", "one": f"{kind}(1)"}
-    if dtype.kind == "f":
-        words["largest"] = f"{kind}({float(np.finfo(dtype).max)!r})"
     last = {node.number for node in results}
     assignments: list[str] = []
     for node in ordered(results):

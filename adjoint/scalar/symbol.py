@@ -23,22 +23,13 @@ _counter = itertools.count()
 class Function:
     """A named scalar function: how NumPy, a compiled CPU loop and CUDA C say it."""
 
-    __slots__ = ("__name__", "__wrapped__", "arrays", "boolean", "constant", "cuda", "loop", "name", "writes")
+    __slots__ = ("__name__", "__wrapped__", "arrays", "boolean", "cuda", "loop", "name", "writes")
 
-    def __init__(
-        self,
-        name: str,
-        arrays: Callable[..., Any],
-        loop: str,
-        cuda: str,
-        boolean: bool = False,
-        constant: bool = False,
-    ) -> None:
+    def __init__(self, name: str, arrays: Callable[..., Any], loop: str, cuda: str, boolean: bool = False) -> None:
         self.name = self.__name__ = name
         self.arrays = self.__wrapped__ = arrays  # on NumPy arrays
         self.loop, self.cuda, self.boolean = loop, cuda, boolean
         self.writes = isinstance(arrays, np.ufunc)  # to an array that it is given
-        self.constant = constant  # the same number for all elements of a dtype
         by_name[name] = by_ufunc[arrays] = self
 
     def __call__(self, *operands: Any) -> Any:
@@ -170,6 +161,8 @@ def apply(function: Function, *operands: Operand) -> Symbol:
         if not isinstance(operand, Symbol | float | int | np.floating | np.integer | np.bool_):
             raise Untraceable(f"{function.name} of a {type(operand).__name__}, which is no scalar")
     given = tuple(v if isinstance(v, Symbol) else v.item() if isinstance(v, np.generic) else v for v in operands)
+    if function.name.startswith("logical_"):  # of numbers: of whether they are not 0
+        given = tuple(v if not isinstance(v, Symbol) or v.boolean else v != 0 for v in given)
     alone = _without_one(function.name, given)
     return Symbol(function.name, function, given) if alone is None else alone
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import settings
-from ..core import device as devices
+from ..devices.contract import by_class
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "select_unit", "timer", "unit_to_english"]
 
@@ -23,9 +23,9 @@ _NOISY = 0.1  # of the median: an interquartile range above says that something 
 
 
 def timer() -> float:
-    """Return the time in seconds, once the GPU has done what it was given."""
-    for module in {m for m in devices._module_of.values() if hasattr(m, "cuda")}:
-        module.cuda.Device().synchronize()
+    """Return the time in seconds, once every device has finished what it was given."""
+    for each in set(by_class.values()):
+        each.synchronize()
     return time.perf_counter()
 
 

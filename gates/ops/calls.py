@@ -129,6 +129,10 @@ def entries(T: Any, has: Callable[[str], bool]) -> list[Any]:
     return _entries
 
 
+# Here torch reads scale and shift of any layout as if they were contiguous.
+_READS_CONTIGUOUS = ("native_batch_norm", "native_group_norm", "nn.functional.batch_norm", "nn.functional.group_norm")
+
+
 def sample_call(rng: Rng, T: Any, has: Callable[[str], bool]) -> Call | None:
     """Return one of torch's sample inputs in random layouts, some elements at kinks; None where it is no plain data."""
     ops = entries(T, has)
@@ -146,7 +150,7 @@ def sample_call(rng: Rng, T: Any, has: Callable[[str], bool]) -> Call | None:
     if not samples:
         return None
     sample = samples[int(rng.integers(len(samples)))]
-    draw = Draw(rng, dtype, 0.0, extreme=False)
+    draw = Draw(rng, dtype, 0.0, extreme=False, layouts=op.name not in _READS_CONTIGUOUS)
     try:
         args = tuple(_taken(v, T, draw) for v in (sample.input, *sample.args))
         return Call("op_db", op.name, args, {k: _taken(v, T, draw) for k, v in sample.kwargs.items()})
@@ -165,7 +169,7 @@ def _taken(value: Any, T: Any, draw: Draw) -> Any:
         if value.requires_grad and draw.chance(0.3):
             values = np.where(draw.rng.random(values.shape) < 0.2, draw.pick(0.0, 1.0, -1.0), values)
         layout = draw.pick("contiguous", "transposed", "strided", "offset", "reversed")
-        return Array(np.array(values), name, layout, value.requires_grad)
+        return Array(np.array(values), name, layout if draw.layouts else "contiguous", value.requires_grad)
     if isinstance(value, T.dtype):
         return Name(str(value).rpartition(".")[2])
     if isinstance(value, T.Size):

@@ -141,7 +141,8 @@ class Draw:
         """Return a number: Python's, NumPy's, special ones included."""
         number = self.pick(0, 1, 2, -1, 3, 0.5, -0.5, 2.0, -1.5, 0.0, 1.0, True)
         if self.special and self.chance(0.25):
-            number = self.pick(float("inf"), float("-inf"), -0.0, 1e-320)
+            # A number that underflows in the tensor's dtype is 0 in torch's loops, and not in the ends of them.
+            number = self.pick(float("inf"), float("-inf"), -0.0, SMALLEST.get(self.dtype, 1e-30))
         if self.dtype in COMPLEX and self.chance(0.2):
             return 1.5 - 0.5j
         if self.chance(0.15):

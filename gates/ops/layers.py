@@ -79,7 +79,9 @@ def _batch_norm(d: Draw) -> Made:
     c = d.int(1, 3)
     x = d.array((d.int(2, 3), c, *d.shape(0, 2)))
     stats = [Array(np.linspace(0.2, 1.0, c), d.dtype) for _ in range(2)]
-    return made(x, *stats, d.array((c,)), d.array((c,)), training=d.chance(0.6))
+    # Scale and shift are contiguous: torch reads others as if they were, which is its mistake.
+    scale, shift = (d.array((c,))._replace(layout="contiguous") for _ in range(2))
+    return made(x, *stats, scale, shift, training=d.chance(0.6))
 
 
 def _loss(*options: Any, positive: bool = False) -> Row:

@@ -210,6 +210,8 @@ def _work(pipe: Any, options: Any) -> None:
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     translate.place = options.get("device", "cpu")
+    if translate.place == "privateuseone":
+        import tests.devices.boxes  # noqa: F401 - registers the device
     keys = ("checks", "dtypes", "samples", "timeout", "reference")
     while (name := pipe.recv()) is not None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -161,8 +162,7 @@ def test_handlers_run_when_the_update_has_ended(heard: list[int]) -> None:
     inside: list[int] = []
     update(lambda: update(raised("SIGUSR1")), lambda: inside.extend(heard))  # the outer one counts
     assert inside == [] and heard == [signal.SIGUSR1]
-    found: Any = signal.getsignal(signal.SIGUSR1)
-    assert found is mine or found.handler is mine
+    assert signal.getsignal(signal.SIGUSR1) is mine
 
 
 def test_a_handler_that_raises_does_so_after_the_update(heard: list[int]) -> None:
@@ -218,6 +218,49 @@ def test_a_handler_finds_itself_in_place(heard: list[int]) -> None:
     update(raised("SIGUSR1"))
     signal.raise_signal(signal.SIGUSR1)
     assert found[0] and found[2]
+
+
+def test_the_handlers_of_the_program_are_in_place_after_a_step(heard: list[int]) -> None:
+    x = adjoint.ones(3, requires_grad=True)
+    x.grad = adjoint.ones(3)
+    mine = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGUSR1)
+    optimizer = adjoint.optim.AdamW([x])
+    for act in (optimizer.step, lambda: adjoint.nn.utils.clip_grad_norm_([x], 1.0), update):
+        act()
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGUSR1)) == mine
+
+
+def test_what_an_interrupted_update_left_behind_is_removed_by_the_next(heard: list[int]) -> None:
+    mine = signal.getsignal(signal.SIGUSR1)
+    interrupts.hold()  # and no release
+    assert signal.getsignal(signal.SIGUSR1) is not mine
+    signal.raise_signal(signal.SIGUSR1)
+    assert heard == [signal.SIGUSR1]
+    interrupts.hold()
+    update()
+    assert signal.getsignal(signal.SIGUSR1) is mine
+
+
+def test_asyncio_ends_gracefully_after_training(heard: list[int]) -> None:
+    ended: list[str] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    async def work() -> None:
+        try:
+            update()
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    try:
+        update()
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(work())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended == ["cancelled"]
 
 
 def test_other_threads_hold_nothing(heard: list[int]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint
+import adjoint.ops.attention
 from adjoint.core.nodes import registry
 from adjoint.devices.cpu.attached import override as cpu
 from adjoint.devices.overrides import Overrides

@@ -15,6 +15,7 @@ import numpy as np
 
 import adjoint as torch
 from adjoint import func
+from adjoint.core.device import place_array
 from adjoint.core.nodes import registry
 from adjoint.core.observation import literal
 
@@ -78,7 +79,7 @@ def back(program: Callable[..., Any], x: np.ndarray) -> Sample:
     """Return a sample of the primitive that is the gradient of a linear program."""
     base = torch.tensor(x)
     g = floats(*program(base).shape, k=3)
-    return Sample(lambda g: func.vjp(program, base.to(g.dtype))[1](g)[0], (g,))
+    return Sample(lambda g: func.vjp(program, base.to(g))[1](g)[0], (g,))
 
 
 def _direct(name: str, row: tuple[Any, ...]) -> Sample:
@@ -87,7 +88,8 @@ def _direct(name: str, row: tuple[Any, ...]) -> Sample:
     slots = [i for i, v in enumerate(row[:count]) if isinstance(v, np.ndarray)]
 
     def program(*tensors: Any) -> Any:
-        args = [literal(v) if isinstance(v, np.ndarray) else v for v in row]  # of parameters: the same on every run
+        # Parameters are the same on every run.
+        args = [literal(place_array(v, tensors[0].device)) if isinstance(v, np.ndarray) else v for v in row]
         for i, tensor in zip(slots, tensors, strict=True):
             args[i] = tensor
         return op.call(*args)
@@ -435,6 +437,9 @@ SAMPLES: dict[str, list[Any]] = {
     "flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), 0.7, causal) for causal in (False, True)],
     "masked_flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), mask, 0.7, False, 1.0, 0)
                      for mask in (floats(1, 3, 4, k=3), bools(3, 4, k=2))],
+    "flash_backward": [(floats(1, 3, 3, k=4), floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), None,
+                        floats(1, 3, 3, k=5), floats(1, 3, k=6), 0.7, False, 1.0, 0)],
+    "attention_dropout_mask": [(floats(1, 3, 2), 4, 0.5, 1)],
     "lstm_layer": [via(_lstm, *_LAYER)],
     "gru_layer": [via(_gru, *_LAYER[:2], *(a[:9] for a in _LAYER[3:]))],
     "rnn_layer": [via(_rnn, *_LAYER[:2], *(a[:3] for a in _LAYER[3:]))],

@@ -188,3 +188,48 @@ def test_formulas_of_single_numbers_keep_their_dtype(dtype: str) -> None:
     ):
         (gradient,) = adjoint.autograd.grad(out, x)
         assert out.dtype == gradient.dtype == kind
+
+
+# --- What `gates.ops` has found -----------------------------------------------------------------------
+
+
+def test_products_of_the_others_beside_infinity() -> None:
+    x = adjoint.tensor([[0.0, math.inf], [math.inf, 2.0]], requires_grad=True)
+    (g,) = adjoint.autograd.grad(x.prod(1).sum(), x, create_graph=True)
+    assert g.tolist() == [[math.inf, 0.0], [2.0, math.inf]]
+    one = adjoint.tensor([[math.inf]], requires_grad=True)
+    (g,) = adjoint.autograd.grad(one.prod(1).sum(), one, create_graph=True)
+    assert g.item() == 1.0 and adjoint.autograd.grad(g.sum(), one)[0].item() == 0.0
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_an_element_that_a_weight_never_meets_is_not_in_its_gradient(groups: int) -> None:
+    x = np.ones((2, 2, 5, 4), np.float32)
+    x[1, 0, 0, 3] = np.nan  # the last column: the first of two taps ends before it
+    w = adjoint.ones(2, 2 // groups, 1, 2, requires_grad=True)
+    out = adjoint.nn.functional.conv2d(adjoint.tensor(x), w, groups=groups)
+    (g,) = adjoint.autograd.grad(out.sum(), w)
+    assert g[0, 0, 0, 0].item() == 30 and math.isnan(g[0, 0, 0, 1].item())
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1.0])
+def test_sorting_a_batch_of_numbers(value: float) -> None:
+    x = adjoint.tensor([value, value])
+    assert adjoint.vmap(adjoint.argsort)(x).tolist() == [0, 0]
+    np.testing.assert_equal(adjoint.vmap(lambda t: adjoint.sort(t)[0])(x).numpy(), x.numpy())
+
+
+def test_one_singular_matrix_of_a_batch() -> None:
+    x = adjoint.tensor([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 2.0], [2.0, 4.0]]], requires_grad=True)
+    (g,) = adjoint.autograd.grad(adjoint.linalg.slogdet(x)[1].sum(), x)
+    assert g[0].tolist() == [[0.5, 0.0], [0.0, 0.25]] and bool(g[1].isnan().all())
+
+
+def test_nothing_to_compute_takes_any_dtype() -> None:
+    assert adjoint.nanmedian(adjoint.zeros(0, dtype=adjoint.int64)).dtype is adjoint.int64
+    assert adjoint.cummax(adjoint.tensor(1j), 0)[0].item() == 1j
+    assert not adjoint.cumsum(adjoint.tensor(False), 0, dtype=adjoint.bool).item()
+    bools = adjoint.ones(4, dtype=adjoint.bool)
+    assert adjoint.matmul(adjoint.ones(0, 4, dtype=adjoint.bool), bools).dtype is adjoint.bool
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        adjoint.mv(adjoint.ones(2, 4, dtype=adjoint.bool), bools)

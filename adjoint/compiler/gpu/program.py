@@ -356,7 +356,7 @@ class DeviceProgram:
         if line.op is GUARD:
             self.steps.append(Ask(_Guard(line), self._anywhere(line.operands[0])))
             return
-        if id(line) in self.joined or (line.op.name == "flash_back" and self._joins_heads(line)):
+        if id(line) in self.joined or (line.op.name == "flash_backward" and self._joins_heads(line)):
             return
         name, out = line.op.name, line.outputs[0]
         if self._is_sent(line):
@@ -421,6 +421,8 @@ class DeviceProgram:
 
     def _joins_heads(self, line: Line) -> bool:
         """Let the gradients of attention be written where they are joined: side by side, for one product."""
+        if line.operands[4] is not None or line.params[2] != 1:  # a mask, or weights that are dropped
+            return False
         found = [self._piece_of(v) for v in line.outputs]
         if None in found or len({id(joint) for joint, _ in found}) > 1:  # type: ignore[misc]
             return False

@@ -54,6 +54,8 @@ class Sources:
         """Compile what is not compiled yet."""
         import cupy
 
+        from ...devices.cuda.compilation import compiled
+
         found = [(n, text.replace("NAME", n, 1)) for text, n in self.names.items() if n not in self.functions]
         groups = [found[i : i + _TOGETHER] for i in range(0, len(found), _TOGETHER)]
         place = cupy.cuda.Device().id
@@ -61,7 +63,7 @@ class Sources:
         def build(group: list[tuple[str, str]]) -> None:
             with cupy.cuda.Device(place):
                 code = "\n".join([HEAD, *(text for _, text in group)])
-                module = cupy.RawModule(code=code, options=("--std=c++17", "--fmad=false"))  # rounded as eagerly
+                module = compiled(code, contract=False)  # rounded as eagerly
                 for name, _ in group:
                     self.functions[name] = module.get_function(name)
 
@@ -223,10 +225,11 @@ class Attend(Call):
 
     def run(self, env: Any) -> None:
         """Launch it."""
-        from ...devices.cuda.attention import attend_back
+        from ...devices.cuda.attention import attend_backward
 
-        g, q, k, v, out, logs, scale, causal = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
-        attend_back(g, q, k, v, out, logs, scale, causal, into=tuple(map(env.array, self.outputs)))
+        g, q, k, v, _, out, logs = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
+        scale, causal, keep, seed = self.line.params
+        attend_backward(g, q, k, v, None, out, logs, scale, causal, keep, seed, tuple(map(env.array, self.outputs)))
 
 
 class Take:

@@ -9,7 +9,9 @@ from . import extremes as extremes
 from . import ordering as ordering
 from . import pooling as pooling
 from . import products as products
+from . import recurrent as recurrent
 from . import reductions as reductions
 from . import rowwise as rowwise
 from . import scans as scans
+from . import special as special
 from .table import override as override

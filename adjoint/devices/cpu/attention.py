@@ -2,7 +2,7 @@
 
 A block is some heads where heads are small, or some queries of one head where they are large.
 
-Kept for the way back is one number per query, the logarithm of the sum of its exponentials: weights are found
+Saved for backward is one number per query, the logarithm of the sum of its exponentials: weights are found
 again from it, block by block. Only where that is dear, heads being wide, or no more than the queries themselves,
 weights are kept. Where oneDNN and Numba are installed, all of it is machine code (heads.py); loops that are compiled,
 where there is Numba alone, do what lies between NumPy's products of matrices in fewer passes.
@@ -185,7 +185,7 @@ def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, ca
     return result.reshape(*q.shape[:-1], v.shape[-1]), logs, weights
 
 
-def _attend_back_natively(
+def _attend_backward_natively(
     machine: _Machine, g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: float, causal: bool
 ) -> tuple[Any, Any, Any]:
     given = [machine.in_rows(x) for x in (q, k, v, out, g)]
@@ -246,13 +246,13 @@ def _logs_are_there(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, *rest: 
 
 
 @override("attend", gradient="joint", when=_logs_are_there)
-def attend_back(
+def attend_backward(
     g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: float, causal: bool, needs: Any = None
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of queries, keys and values."""
     machine = _machine(q, k, v)
     if machine is not None:
-        return _attend_back_natively(machine, g, q, k, v, out, logs, weights, scale, causal)
+        return _attend_backward_natively(machine, g, q, k, v, out, logs, weights, scale, causal)
     heads = _Heads(q, k, v, causal)
     gs, outs = heads.four(g), heads.four(out)
     kept = weights
@@ -292,80 +292,3 @@ def attend_back(
 
     heads.run(work)
     return results
-
-
-# --- On either side, with the logarithms in plain sight -----------------------------------------------
-
-
-@functools.cache
-def _on_gpu() -> Any:
-    """Return the kernels of a GPU; None where there is no Triton."""
-    try:
-        from ..cuda import attention  # late: it imports CuPy
-    except ImportError:
-        return None
-    return attention
-
-
-def flash(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
-    """Return what `attend` does, and the logarithm of each query's sum of exponentials."""
-    if type(q) is not np.ndarray:
-        return _on_gpu().attend(q, k, v, scale, causal)  # type: ignore[no-any-return]
-    out, logs, _ = attend(q, k, v, scale, causal)
-    return out, logs.reshape(q.shape[:-1])
-
-
-def flash_back(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
-    """Return the gradients of queries, keys and values, given those of what `flash` returns first."""
-    if type(q) is not np.ndarray:
-        return _on_gpu().attend_back(g, q, k, v, out, logs, scale, causal)  # type: ignore[no-any-return]
-    logs = logs.reshape(_Heads.four(q).shape[:-1])
-    return attend_back(g, q, k, v, out, logs, None, scale, causal)
-
-
-def masked_flash(
-    q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, keep: float, seed: int
-) -> tuple[Any, Any]:
-    """Return what `flash` does with a mask, which is added to scores or tells which count, and a share that is kept.
-
-    Weights are dropped on a GPU only: on the CPU attention that drops is composed.
-    """
-    if type(q) is not np.ndarray:
-        return _on_gpu().attend(q, k, v, scale, causal, mask, keep, seed)  # type: ignore[no-any-return]
-    scores = _masked_scores(q, k, mask, scale, causal)
-    top = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - np.where(top == -np.inf, 0, top))
-    total = weights.sum(-1, keepdims=True)
-    nothing = total == 0  # a query that may look at nothing takes nothing
-    total[nothing] = 1
-    logs = np.where(nothing, np.inf, top + np.log(total))[..., 0]
-    return np.matmul(weights / total, v).astype(q.dtype, copy=False), logs.astype(q.dtype, copy=False)
-
-
-def masked_flash_back(
-    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, logs: Any, scale: float, causal: bool, keep: float, seed: int
-) -> tuple[Any, Any, Any]:
-    """Return the gradients of queries, keys and values, given those of what `masked_flash` returns first."""
-    if type(q) is not np.ndarray:
-        back = _on_gpu().attend_back
-        return back(g, q, k, v, out, logs, scale, causal, None, mask, keep, seed)  # type: ignore[no-any-return]
-    weights = np.exp(_masked_scores(q, k, mask, scale, causal) - logs[..., None])
-    change = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * out).sum(-1, keepdims=True)) * scale
-    found = np.matmul(change, k), np.matmul(change.swapaxes(-1, -2), q), np.matmul(weights.swapaxes(-1, -2), g)
-    return found[0].astype(q.dtype), found[1].astype(q.dtype), found[2].astype(q.dtype)
-
-
-def _masked_scores(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
-    scores = np.matmul(q * scale, k.swapaxes(-1, -2))
-    if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
-    if mask is None:
-        return scores
-    return np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
-
-
-def kept_weights(q: Any, source: int, keep: float, seed: int) -> Any:
-    """Return which weights a GPU keeps of queries `q`, as ones and zeros."""
-    from ..cuda import draws  # imports CuPy, which is there if an array of its own is
-
-    return draws.kept((*q.shape[:-1], -(-source // 4) * 4), q.dtype, keep, seed)[..., :source]

@@ -343,7 +343,9 @@ def _weight(x: Any, g: Any, stride: Shape, before: Shape, dilation: Shape, group
     outs, each, size = g.shape[1], x.shape[1] // groups, tuple(g.shape[2:])
     x, g = _working(x, g)
     if each == 1 and outs == groups > 1:
-        return _weight_each(x, g, stride, before, dilation, kernel).astype(dtype, copy=False)
+        found = _weight_each(x, g, stride, before, dilation, kernel)
+        if np.isfinite(found).all():  # else it may be a product of an infinite element and a zero beside the cotangent
+            return found.astype(dtype, copy=False)
     if not _is_pointwise(x, kernel, stride, before, size):
         turned = _weight_columns(x, g, stride, before, dilation, groups, kernel)
         return np.ascontiguousarray(turned.swapaxes(1, 2)).reshape(outs, each, *kernel).astype(dtype, copy=False)

@@ -211,7 +211,7 @@ def _source(names: Sequence[str], layout: str, assignments: list[str], result: s
         "for i in range(n):",
         *[f"    {line}" for line in (*inside, *assignments, f"result_[i] = {result}")],
     ]
-    return _function(lines, '{"contract"}')
+    return _function(lines, "set()")  # rounded after every step, as NumPy's passes are
 
 
 def _sum_source(names: Sequence[str], layout: str, assignments: list[str], result: str, dtype: Any) -> str:
@@ -295,6 +295,23 @@ def _other(forms: Forms, kernel: Callable[..., Any], check: Check, given: Sequen
     return out.astype(dtype) if out.dtype == f32 else out
 
 
+def _of_values(function: Callable[..., Any], *given: Any) -> Any:
+    """Return the formula of tensors, traced and batched values, arrays of a GPU and symbols: half in single too."""
+    half = next((a.dtype for a in given if _is_half(a)), None)
+    if half is None:
+        return function(*given)
+    from ...core.nodes import registry
+
+    cast = registry["cast"]
+    out = function(*[cast(a, f32) if _is_half(a) else a for a in given])
+    return cast(out, np.dtype(getattr(half, "np", half))) if str(getattr(out, "dtype", "")).endswith("float32") else out
+
+
+def _is_half(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and dtype.itemsize == 2 and str(dtype).endswith("float16")
+
+
 def _unprinted(function: Callable[..., Any], *given: Any) -> Any:
     """Return the formula itself, of 0-d arrays and of arrays that broadcast, in their dtype.
 
@@ -318,7 +335,7 @@ def _of_one(forms: Forms, check: Check) -> Callable[[Any], Any]:
     def kernel(x: Any) -> Any:
         nonlocal single, double
         if type(x) is not ndarray:
-            return function(x)
+            return _of_values(function, x)
         dtype = x.dtype
         if dtype is f32:
             if x.size < LARGE and x.ndim:
@@ -348,7 +365,7 @@ def _of_two(forms: Forms, check: Check) -> Callable[[Any, Any], Any]:
     def kernel(x: Any, y: Any) -> Any:
         nonlocal single, double
         if type(x) is not ndarray or type(y) is not ndarray or x.dtype is not y.dtype:
-            return function(x, y)
+            return _of_values(function, x, y)
         dtype = x.dtype
         if dtype is f32:
             if x.size < LARGE and x.ndim and x.shape == y.shape:
@@ -381,7 +398,7 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
     def kernel(*given: Any) -> Any:
         first = given[0]
         if type(first) is not ndarray:
-            return function(*given)
+            return _of_values(function, *given)
         dtype, shape = first.dtype, first.shape
         if not shape and len(given) > 1 and type(given[1]) is ndarray:  # a gradient of all elements alike
             shape = given[1].shape

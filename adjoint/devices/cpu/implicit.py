@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .special import special
+from ...scalar.special import special
 
 _digamma = special("psi")
 _CHUNK = 4096  # elements at a time: each takes a row of nodes

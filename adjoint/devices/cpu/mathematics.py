@@ -185,9 +185,16 @@ def _log1p32(x: Any) -> Any:
 
 
 @inline
+def _exp_below(x: Any) -> Any:
+    """Return the exponential of a float32 that is not above 0, with results that are subnormal."""
+    n, p = _exp_parts(F(-104.0) if x < F(-104.0) else x)
+    return _scaled(F(1.0) + p, n)
+
+
+@inline
 def _log1p_exp32(x: Any) -> Any:
     # The functions without special cases: LLVM gets lost between those of two, and leaves the loop as it is.
-    return (x if x > F(0.0) else F(0.0)) + _log1p_normal(bounded_exp(-abs(x)))
+    return (x if x > F(0.0) else F(0.0)) + _log1p_normal(_exp_below(-abs(x)))
 
 
 @inline
@@ -198,7 +205,7 @@ def _log1p_exp64(x: Any) -> Any:
 @inline
 def _logaddexp32(x: Any, y: Any) -> Any:
     high = x if x > y else y
-    out = high + _log1p_normal(exp_below(-abs(x - y)))
+    out = high + _log1p_normal(_exp_below(-abs(x - y)))
     return x + F(0.6931471805599453) if x == y else out  # also of two infinities
 
 
@@ -229,8 +236,8 @@ def _tanh32(x: Any) -> Any:
     p = p * z - F(5.37397155531e-2)
     p = p * z + F(1.33314422036e-1)
     p = p * z - F(3.33332819422e-1)
-    near = p * z * x + x
     size = abs(x)
+    near = x if size < F(4e-4) else p * z * x + x  # as small numbers are, and the sign of zero
     far = F(1.0) - F(2.0) / (_exp32(size + size) + F(1.0))
     far = -far if x < F(0.0) else far
     return near if size < F(0.625) else far
@@ -251,7 +258,7 @@ def _erf32(x: Any) -> Any:
     b = b * z + F(-1.68282697438203e-03)
     b = b * z + F(-7.37332916720468e-03)
     b = b * z + F(-1.42647390514189e-02)
-    return y * a / b
+    return y * (a / b)  # not y * a, which loses bits where it is subnormal
 
 
 # Coefficients of twice the polynomial whose hyperbolic tangent is the error function of x / sqrt(2).
@@ -295,7 +302,8 @@ def _sin_cos_part(x: Any, shift: Any) -> Any:
 
 @inline
 def _sin32(x: Any) -> Any:
-    return _sin_cos_part(x, np.int32(0)) if abs(x) < F(8192.0) else F(math.sin(x))
+    out = _sin_cos_part(x, np.int32(0)) if abs(x) < F(8192.0) else F(math.sin(x))
+    return x if abs(x) < F(4e-4) else out  # with the sign of zero
 
 
 @inline

@@ -8,11 +8,35 @@ weights are one product over all steps. `reverse` runs from the last step to the
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-Array = Any
+from ..._typing import DType, Kernel
+from .table import override
+
+ndarray = np.ndarray
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+f32, f64 = np.dtype("float32"), np.dtype("float64")
+
+
+def _are_floats(x: Array, *rest: object) -> bool:
+    """Return whether all arrays among the arguments are NumPy's, of one floating point type."""
+    dtype = x.dtype
+    if dtype is not f32 and dtype is not f64:
+        return False
+    for v in rest:
+        if type(v) is ndarray:
+            if v.dtype is not dtype:
+                return False
+        elif v is not None and type(v) is not bool:
+            return False
+    return True
+
+
+def _in_batch(*gradients: Any) -> bool:
+    """Return whether gradients are no arrays, but a batch of them or tensors."""
+    return any([g is not None and type(g) is not ndarray for g in gradients])  # noqa: C419 - no generator
 
 
 def _given(x: Array, w_ih: Array, bias: Array | None) -> Array:
@@ -61,16 +85,16 @@ def _turned(weight: Array, steps: int) -> Array:
     return np.ascontiguousarray(weight.T) if steps > 2 else weight.T
 
 
-def _sum(a: Array | None, b: Array | None) -> Array:
+def _sum(a: Array | None, b: Array | None) -> Any:
     return b if a is None else a if b is None else a + b
 
 
 # --- LSTM -------------------------------------------------------------------------------------------
 
-_gate_constants: dict[Any, tuple[Array, Array]] = {}
+_gate_constants: dict[tuple[int, DType], tuple[Array, Array]] = {}
 
 
-def _logistic_by_tanh(width: int, dtype: Any) -> tuple[Array, Array]:
+def _logistic_by_tanh(width: int, dtype: DType) -> tuple[Array, Array]:
     """Return scale and offset by which one tanh serves all four gates: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
     key = (width, dtype)
     if key not in _gate_constants:
@@ -80,6 +104,7 @@ def _logistic_by_tanh(width: int, dtype: Any) -> tuple[Array, Array]:
     return _gate_constants[key]
 
 
+@override("lstm_layer", when=_are_floats)
 def lstm(
     x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[Array, Array, Array]:
@@ -147,11 +172,24 @@ def lstm_backward(
     return (rest[0], g_h, g_c, *rest[1:])
 
 
+@override.around("lstm_layer", gradient="joint")
+def _lstm_layer_joint(rule: Kernel) -> Kernel:
+    def joint(
+        g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
+    ) -> Any:
+        if type(x) is not ndarray or _in_batch(*g) or not out[2].size:
+            return rule(g, x, h, c, w_ih, w_hh, b_ih, b_hh, out, reverse, needs=needs)
+        return lstm_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[0], out[1], out[2], reverse, needs, b_ih is not None)
+
+    return joint
+
+
 # --- One step of an LSTM ----------------------------------------------------------------------------
 # Here gates are rows and samples are columns, (4 E, N): a weight is then the left factor as it lies, which takes BLAS
 # half the time of its transpose as the right one, and every gate is one piece of memory.
 
 
+@override("lstm_cell", when=_are_floats)
 def lstm_cell(
     x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None
 ) -> tuple[Array, Array, Array]:
@@ -218,12 +256,32 @@ def lstm_cell_backward(
     )
 
 
+@override.around("lstm_cell")
+def _lstm_cell(definition: Kernel) -> Kernel:
+    """Choose by the first array alone: who calls it has asked whether the row above applies."""
+
+    def cell(x: Any, *rest: Any) -> Any:
+        return lstm_cell(x, *rest) if type(x) is ndarray and x.dtype in (f32, f64) else definition(x, *rest)
+
+    return cell
+
+
+@override.around("lstm_cell", gradient="joint")
+def _lstm_cell_joint(rule: Kernel) -> Kernel:
+    def joint(g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any) -> Any:
+        if type(x) is not ndarray or _in_batch(*g) or not out[2].size:
+            return rule(g, x, h, c, w_ih, w_hh, b_ih, b_hh, out, needs=needs)
+        return lstm_cell_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[1], out[2], needs, b_ih is not None)
+
+    return joint
+
+
 def _four(gates: Array, width: int) -> tuple[Array, ...]:
     return gates[:width], gates[width : 2 * width], gates[2 * width : 3 * width], gates[3 * width :]
 
 
 @lru_cache(8)
-def _whole_constants(width: int, batch: int, dtype: Any) -> tuple[Array, Array]:
+def _whole_constants(width: int, batch: int, dtype: DType) -> tuple[Array, Array]:
     """Return the constants of `_logistic_by_tanh` for each sample: short rows cost more than the numbers in them."""
     return tuple([np.repeat(row[:, None], batch, 1) for row in _logistic_by_tanh(width, dtype)])  # type: ignore[return-value]
 
@@ -231,6 +289,7 @@ def _whole_constants(width: int, batch: int, dtype: Any) -> tuple[Array, Array]:
 # --- GRU --------------------------------------------------------------------------------------------
 
 
+@override("gru_layer", when=_are_floats)
 def gru(
     x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[Array, Array]:
@@ -293,9 +352,42 @@ def gru_backward(
     return (rest[0], g_h, *rest[1:])
 
 
+@override.around("gru_layer", gradient="joint")
+def _gru_layer_joint(rule: Kernel) -> Kernel:
+    def joint(
+        g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
+    ) -> Any:
+        if type(x) is not ndarray or _in_batch(*g) or not out[1].size:
+            return rule(g, x, h, w_ih, w_hh, b_ih, b_hh, out, reverse, needs=needs)
+        return gru_backward(g[0], x, h, w_ih, w_hh, out[0], out[1], reverse, needs, b_ih is not None)
+
+    return joint
+
+
+@override("gru_cell", when=_are_floats)
+def gru_cell(
+    x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None
+) -> tuple[Array, Array]:
+    """Return the hidden state after a step, and its gates."""
+    out, gates = gru(x[None], h, w_ih, w_hh, b_ih, b_hh, False)
+    return out[0], gates
+
+
+@override.around("gru_cell", gradient="joint")
+def _gru_cell_joint(rule: Kernel) -> Kernel:
+    def joint(g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any) -> Any:
+        if type(x) is not ndarray or _in_batch(*g) or not out[1].size:
+            return rule(g, x, h, w_ih, w_hh, b_ih, b_hh, out, needs=needs)
+        found = gru_backward(g[0][None], x[None], h, w_ih, w_hh, out[0][None], out[1], False, needs, b_ih is not None)
+        return (None if found[0] is None else found[0][0], *found[1:])
+
+    return joint
+
+
 # --- Plain ------------------------------------------------------------------------------------------
 
 
+@override("rnn_layer", when=_are_floats)
 def rnn(
     x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool, relu: bool
 ) -> Array:
@@ -326,3 +418,16 @@ def rnn_backward(
     before = _before(h, out, reverse)
     rest = _weight_gradients(slopes, slopes, x, before, w_ih, (needs[0], *needs[2:]), biased)
     return (rest[0], g_h, *rest[1:])
+
+
+@override.around("rnn_layer", gradient="joint")
+def _rnn_layer_joint(rule: Kernel) -> Kernel:
+    def joint(
+        g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, relu: bool,
+        needs: Any,
+    ) -> Any:  # fmt: skip
+        if type(x) is not ndarray or _in_batch(g):
+            return rule(g, x, h, w_ih, w_hh, b_ih, b_hh, out, reverse, relu, needs=needs)
+        return rnn_backward(g, x, h, w_ih, w_hh, out, reverse, relu, needs, b_ih is not None)
+
+    return joint

@@ -65,6 +65,6 @@ def clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:
         # NumPy compares with two bounds at once four times as fast as with one.
         return np.clip(x, -math.inf if low is None else low, math.inf if high is None else high, out=out)
     if low is None:
-        return np.minimum(x, constant(high, x), out=out)
-    c = np.maximum(x, constant(low, x), out=out)
-    return c if high is None else np.minimum(c, constant(high, x), out=c if c.ndim else None)
+        return np.minimum(constant(high, x), x, out=out)  # of two zeros the second is taken, as by `clip`
+    c = np.maximum(constant(low, x), x, out=out)
+    return c if high is None else np.minimum(constant(high, x), c, out=c if c.ndim else None)

@@ -36,8 +36,13 @@ SCAN = 4097  # cumulative sums and products
 SCAN_BLOCK = 1 << 17  # elements of rows that stay in the cache between the steps of a recurrence
 PRODUCT_ROW = 17  # elements of a row whose product is computed by halves or by a compiled loop
 PRODUCT_BACKWARD = 1 << 15  # gradients of products of rows
+ERF = 1000  # error functions of float32 by a polynomial
+LOG1P_EXP = 128  # log1p_exp in several fast calls
+TRIGAMMA = 256  # up to here trigamma of float32 by the first terms of its sum and a continued fraction
+TIMES_LOG = 4097  # xlogy, where a pass costs more than to look whether it is needed
 
 # Elements that are worth a thread:
+ERF_THREADS = 1 << 15  # error functions by a polynomial;
 THREAD_SUM = 1 << 19  # sums by dot products,
 THREAD_SUM_COMPILED = 1 << 18  # and by compiled loops;
 THREAD_COLUMNS = 1 << 17  # cumulative sums and extremes of columns;

@@ -1,11 +1,16 @@
-"""Imports every module that attaches overrides to primitives; Triton, of which attention's are made, may be missing."""
+"""Imports every module with kernels, which attach them to primitives; attention's need Triton, which may be missing."""
 
 from __future__ import annotations
 
 import contextlib
 
 from . import convolution as convolution
+from . import copies as copies
+from . import draws as draws
+from . import elementwise as elementwise
 from . import epilogues as epilogues
+from . import gathering as gathering
+from . import norms as norms
 from . import products as products
 from . import reductions as reductions
 from . import rows as rows

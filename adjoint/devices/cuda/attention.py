@@ -22,6 +22,7 @@ import triton
 import triton.language as tl
 from ml_dtypes import bfloat16
 
+from ..._typing import Array
 from .arrays import new
 from .table import override
 from .triton import Bound, Launch, address, capability, device, kind_of, near_memory
@@ -377,7 +378,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
 
 
 @override("flash", when=lambda q, k, v, scale, causal: bool(q.size and v.shape[-1]) and takes(q, k, v, scale))
-def flash(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Any:
+def flash(q: Array, k: Array, v: Array, scale: float, causal: bool) -> tuple[Array, Array]:
     """Return means of values and the logarithms of sums of exponentials."""
     return attend(q, k, v, scale, causal)
 
@@ -387,9 +388,17 @@ def _takes_masked(q: Any, k: Any, v: Any, mask: Any, scale: float, *rest: Any) -
 
 
 @override("masked_flash", when=_takes_masked)
-def masked_flash(q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, keep: float, seed: int) -> Any:
+def masked_flash(
+    q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool, keep: float, seed: int
+) -> tuple[Array, Array]:
     """Return the same with a mask, or weights that are dropped."""
     return attend(q, k, v, scale, causal, mask, keep, seed)
+
+
+@override("flash_backward", when=lambda g, q, k, v, mask, out, logs, scale, *rest: takes(q, k, v, scale))
+def flash_backward(g: Array, *rest: Any) -> tuple[Array, Array, Array]:
+    """Return the gradients of queries, keys and values."""
+    return attend_backward(g, *rest)
 
 
 def _run(given: tuple[Any, ...], jobs: tuple[Any, ...], causal: bool, scale: float, extra: Any = None) -> None:
@@ -510,10 +519,10 @@ def attend(
     return (out if out.ndim == len(lead) + 1 else out.reshape(*lead, v.shape[-1])), logs
 
 
-def attend_back(
-    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool, into: Any = None, mask: Any = None,
-    keep: float = 1.0, seed: int = 0,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+def attend_backward(
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, logs: Array, scale: float, causal: bool,
+    keep: float, seed: int, into: tuple[Array, ...] | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return the gradients of queries, keys and values; `into` are arrays for them (4 or 5 axes, rows in one piece)."""
     shapes = q.shape, k.shape, v.shape
     bias, extra = _extra(mask, keep, q, k.shape[-2])

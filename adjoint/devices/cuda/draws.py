@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..._typing import Array
 from .launching import FLOATS, Kernels, empty
+from .table import override
 
-__all__ = ["drawn", "kept"]
+__all__ = ["attention_dropout_mask", "drawn", "kept"]
 
 _KERNELS = Kernels(
     r"""
@@ -94,3 +96,10 @@ def kept(shape: tuple[int, ...], dtype: Any, keep: float, seed: int) -> Any:
         blocks = -(-math.prod(shape) // 1024)
         _KERNELS.launch("keep", (dtype.char,), blocks, 256, (out, out.size, seed, float(keep)))
     return out
+
+
+@override("attention_dropout_mask", when=lambda q, *params: q.dtype.char in FLOATS)
+def attention_dropout_mask(q: Array, source: int, keep: float, seed: int) -> Array:
+    """Return ones for the weights of queries `q` that the kernels of `attention.py` keep, and zeros for the others."""
+    found: Array = kept((*q.shape[:-1], -(-source // 4) * 4), q.dtype, keep, seed)
+    return found[..., :source]  # type: ignore[no-any-return]

@@ -510,7 +510,7 @@ _OPERATORS = {
 
 
 # CuPy's own take booleans, which formulas do not.
-_OF_BOOLEANS = (np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or, np.invert)
+_OF_BOOLEANS = (np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.invert)
 
 
 def _deferring(usual: Any) -> Any:

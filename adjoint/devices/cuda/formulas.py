@@ -21,20 +21,18 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from .arrays import Array, adopt, new, several
+from .compilation import compiled
 from .source import HEAD, TYPES
 
 __all__ = ["FLOATS", "PACKED_FROM", "Formula", "Total"]
 
 PACKED_FROM = 1 << 16  # elements from which on they are read in packs of 16 bytes
 _MOST_PLANS = 1 << 12
-_ROUNDED = ("--fmad=false",)  # as compiled programs are, and NumPy
 _RANK = 6  # axes, joined, up to which an index is worked out; arrays with more are copied first
 _THREADS, _BLOCKS = 256, 1056  # of sums: eight blocks for each multiprocessor of the largest GPUs
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = {"float32", "float64", "float16", "bfloat16"}
 _BOOL = np.dtype(np.bool_)
-_LARGEST = {"float32": "3.4028234663852886e38", "float64": "1.7976931348623157e308", "float16": "65504.0",
-            "bfloat16": "3.3895313892515355e38"}  # fmt: skip
 _LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[-+]?\d+)?)")
 
 
@@ -256,8 +254,8 @@ class Formula:
         found = self.launches.get(key)
         if found is None:
             source = self.source(kind, result, forms, rank, width)
-            module = cupy.RawModule(code=source, options=_ROUNDED)
-            found = self.launches[key] = module.get_function("formula").kernel.linear_launch
+            # Rounded as compiled programs are, and NumPy.
+            found = self.launches[key] = compiled(source, contract=False).get_function("formula").linear_launch
         return found
 
     def small(self, kind: Any, forms: str) -> Any:
@@ -292,7 +290,7 @@ class Formula:
         )  # fmt: skip
         return (
             f"{HEAD}typedef {'double' if kind.name == 'float64' else 'float'} W;\n"
-            f"#define LARGEST W({_LARGEST[kind.name]})\n{self._functions(out)}"
+            f"{self._functions(out)}"
             f'extern "C" __global__ void formula({", ".join(parameters)}) {{\n{body}}}\n'
         )
 
@@ -472,9 +470,8 @@ class Total:
         key = (kind, forms, width, cupy.cuda.runtime.getDevice() if several else 0)
         found = self._launches.get(key)
         if found is None:
-            module = cupy.RawModule(code=self.source(kind, forms, width))
-            names = ("total", "finish")
-            found = self._launches[key] = tuple(module.get_function(name).kernel.linear_launch for name in names)
+            module = compiled(self.source(kind, forms, width))
+            found = self._launches[key] = tuple(module.get_function(n).linear_launch for n in ("total", "finish"))
         return found
 
     def source(self, kind: Any, forms: str, width: int) -> str:
@@ -486,7 +483,6 @@ class Total:
         loads = "".join(f"{pack} k_{n} = (({pack}*)p_{n})[i]; " for n, f in given if f == "v")
         reads = ", ".join(f"(W)s_{n}" if f == "s" else f"(W)k_{n}.v[j]" for n, f in given)
         return f"""{HEAD}typedef {kind_name} T; typedef {"double" if kind.name == "float64" else "float"} W;
-#define LARGEST W({_LARGEST[kind.name]})
 {made._functions(kind_name)}
 extern "C" __global__ void total({parameters}, T* out, W* parts, i64 n, double scale) {{
     W sum = 0;

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import cupy
-
 from .arrays import new
+from .compilation import compiled
 from .source import HEAD
 
 __all__ = ["FLOATS", "Kernels", "aligned", "dense", "empty", "is_float", "made"]
@@ -50,8 +49,7 @@ class Kernels:
         return HEAD + "".join(lines) + text
 
     def _built(self, name: str, key: tuple[Any, ...]) -> Any:
-        module = cupy.RawModule(code=self.source(key, name), options=("--std=c++17",))
-        return module.get_function(name).kernel.linear_launch
+        return compiled(self.source(key, name)).get_function(name).linear_launch
 
 
 def is_float(x: Any) -> bool:

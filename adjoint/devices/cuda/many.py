@@ -12,11 +12,14 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ..._typing import Kernel
+from ...scalar import cuda
+from ...scalar.symbol import variable
 from .arrays import adopt, new
 from .launching import FLOATS, Kernels
 from .reductions import reduced
 
-__all__ = ["CHUNK", "Many", "are_dense", "copy", "scale", "sum_of_squares", "unscale"]
+__all__ = ["CHUNK", "Many", "are_dense", "copy", "scale", "sum_of_squares", "unscale", "updates"]
 
 CHUNK = 1 << 14  # elements that one block goes over
 _THREADS = 512
@@ -181,3 +184,26 @@ def unscale(values: list[Any], factor: float) -> Any:
     flags = cupy.zeros(len(values), np.int32)
     _UNSCALE([(a,) for a in values], (flags, _wide(values[0].dtype).type(factor)))
     return flags
+
+
+@functools.cache
+def updates(update: Kernel, columns: int, fixed: tuple[Any, ...]) -> Many | None:
+    """Return an optimizer's update, a formula of elements, as a kernel over rows of arrays; None without text in C.
+
+    `fixed` has a tuple of the value for each parameter that is no scalar.
+    """
+    values = [variable(f"v{i}") for i in range(columns)]
+    numbers = [variable(f"n{i}") if f is None else f[0] for i, f in enumerate(fixed)]
+    try:
+        changed = update(*values, *numbers)
+    except (TypeError, AttributeError):
+        return None
+    written = (0, *range(2, columns))
+    lines: list[str] = []
+    stores: list[str] = []
+    for column, result in zip(written, changed if isinstance(changed, tuple) else (changed,), strict=True):
+        steps, value = cuda.lines(result, "W", prefix=f"c{column}_")
+        lines += [*steps, f"const W c{column} = {value}"]
+        stores.append(f"v{column} = c{column}")  # when all are computed: each is of the elements as they were
+    parameters = ", ".join(f"W n{i}" for i, f in enumerate(fixed) if f is None)
+    return Many(columns, written, parameters, " ".join(f"{line};" for line in [*lines, *stores]))

@@ -20,7 +20,7 @@ from . import arrays
 from .launching import Kernels
 from .table import override
 
-__all__ = ["Library", "install", "kind_of", "matmul", "multiply", "project", "weigh"]
+__all__ = ["Library", "kind_of", "matmul", "multiply", "project", "weigh"]
 
 Ints = tuple[int, ...]
 WORKSPACE = 32 << 20  # bytes, what cuBLAS asks for on recent devices
@@ -477,7 +477,5 @@ def weighing(g: Any, x: Any) -> Plan:
     return plan_for((outs, rows), (item, outs * item), (rows, ins), (ins * item, item), item)
 
 
-def install() -> None:
-    """Let arrays on a GPU multiply matrices here."""
-    arrays.Array.__matmul__ = matmul
-    arrays.operators[np.matmul] = lambda x, y: matmul(x, y) if isinstance(x, cupy.ndarray) else None
+arrays.Array.__matmul__ = matmul
+arrays.operators[np.matmul] = lambda x, y: matmul(x, y) if isinstance(x, cupy.ndarray) else None

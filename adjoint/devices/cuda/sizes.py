@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 COLUMNS = 256 << 20  # bytes of a convolution's windows at a time
+RANDOM = 1 << 16  # random numbers from which on the GPU makes its own, by a seed; fewer are those of the CPU
 BLOCKS = 1056  # blocks that keep a large GPU busy
 PIECE = 64  # elements of a column that a block reduces at least,
 PIECE_OF_ROW = 4096  # and of a row

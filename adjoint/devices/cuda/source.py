@@ -89,6 +89,12 @@ template <typename T> __device__ T block_##op(T x) { \
 BLOCK(sum) BLOCK(prod) BLOCK(amax) BLOCK(amin)
 // What adjoint/scalar/functions.py calls.
 template <typename W> __device__ __forceinline__ W log1p_exp(W x) { return (x > 0 ? x : W(0)) + log1p(exp(-fabs(x))); }
+__device__ __forceinline__ double normal_cdf(double x) { return 0.5 * erfc(x * -0.7071067811865476); }
+__device__ __forceinline__ float normal_cdf(float x) {  // the polynomial of devices/cpu/special.py
+    float z = x * x, p = z * -3.51238322e-09f;
+    p = (p + 2.64527794e-07f) * z; p = (p - 7.92949804e-06f) * z; p = (p + 1.106124106e-04f) * z;
+    p = (p + 6.51899664e-05f) * z; p = (p - 0.0726661692f) * z;
+    return 1.0f / (exp((p - 1.595769882f) * x) + 1.0f); }
 template <typename W> __device__ __forceinline__ W larger_of(W x, W y) {
     return x != x ? x : y != y ? y : x > y ? x : y; }
 template <typename W> __device__ __forceinline__ W smaller_of(W x, W y) {

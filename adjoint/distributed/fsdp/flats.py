@@ -12,7 +12,7 @@ from ...core import dtypes
 from ...core.engine import running
 from ...core.nodes import wrap
 from ...core.tensor import note_write
-from ...devices.cpu import together
+from ...devices.contract import multi_tensor
 from ...errors import describe
 from ...nn.parameter import Parameter
 from ...ops.create import finish
@@ -146,7 +146,7 @@ class Flat:
         arrived = [entry for entry in self.entries if entry.full._grad is not None]
         sources = [entry.full._grad.array for entry in arrived]
         targets = [whole[entry.start : entry.start + entry.size].reshape(entry.shape) for entry in arrived]
-        many = together.on_gpu([*sources, *targets]) if all(a.flags.c_contiguous for a in sources) else None
+        many = multi_tensor([*sources, *targets]) if all(a.flags.c_contiguous for a in sources) else None
         if many is not None:
             many.copy(sources, targets)
         for entry, source, target in zip(arrived, sources, targets):

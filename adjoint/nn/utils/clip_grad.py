@@ -14,7 +14,7 @@ from ...core.interrupts import whole
 from ...core.nodes import wrap
 from ...core.observation import lifting, literal
 from ...core.tensor import TensorBase, note_write
-from ...devices.cpu import together
+from ...devices.contract import multi_tensor
 from ...linalg import vector_norm
 from ...ops.arguments import require_tensor
 from ...ops.join import stack
@@ -48,7 +48,7 @@ def _on_gpu(tensors: list[Any]) -> Any:
     """Return the kernels over many arrays, if tensors without a history hold such on a GPU, else None."""
     if lifting(False) is not False or any(t.node is not None or t.is_sparse for t in tensors):
         return None
-    return together.on_gpu([t.array for t in tensors])
+    return multi_tensor([t.array for t in tensors])
 
 
 @no_grad()

@@ -67,7 +67,12 @@ def install() -> Any:
     _module("cupy.cuda.memory", **names, OutOfMemoryError=runtime.OutOfMemoryError)
     _module("cupy.cuda.stream", **names)
     _module("cupy.cuda.device", Device=runtime.Device, get_device_id=lambda: 0)
-    _module("cupy.cuda.compiler", CompileException=kernels.CompileException)
+    _module(
+        "cupy.cuda.compiler",
+        CompileException=kernels.CompileException,
+        compile_using_nvrtc=kernels.compile_using_nvrtc,
+    )
+    _module("cupy.cuda.function", Function=kernels.Function, Module=kernels.Module)
     _module("cupyx", tables["cupyx"], errstate=functions.errstate)
     for name in ("scatter_add", "scatter_max", "scatter_min"):
         setattr(sys.modules["cupyx"], name, getattr(arrays.ndarray, name))

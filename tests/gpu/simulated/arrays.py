@@ -492,6 +492,14 @@ def _dtype(char: str) -> Any:
     return BF16 if char == "E" else np.dtype(char)
 
 
+def _flushed(a: Any) -> Any:
+    """Return an array with zeros for denormal floats: CuPy compiles its kernels with -ftz=true."""
+    if a.dtype not in (np.float32, BF16):
+        return a
+    with np.errstate(all="ignore"):
+        return np.where(np.abs(a) < np.finfo(np.float32).tiny, np.copysign(a.dtype.type(0), a), a).astype(a.dtype)
+
+
 class ufunc:
     """One of CuPy's ufuncs: the dtypes that it knows are written in `names.txt`."""
 
@@ -559,9 +567,10 @@ class ufunc:
                     a.astype(want, copy=False) if hasattr(a, "astype") else np.asarray(a).astype(want)
                     for a, want in zip(arrays, loop[0], strict=True)
                 ]
-                found = self.function(*ready)
+                found = self.function(*(ready if "where" in self.name else map(_flushed, ready)))
                 found = found if isinstance(found, tuple) else (found,)
-                return [np.asarray(f).astype(want, copy=False) for f, want in zip(found, loop[1], strict=True)]
+                made = [np.asarray(f).astype(want, copy=False) for f, want in zip(found, loop[1], strict=True)]
+                return made if "where" in self.name else [_flushed(f) for f in made]  # it only copies
 
         if not outs:
             found = compute()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -58,6 +59,20 @@ def _fuses() -> bool:
     return found.exists() and " fma " in found.read_text()
 
 
+def flushes(options: tuple[str, ...]) -> bool:
+    """Return whether kernels take denormal floats for zeros; NVRTC 13 refuses to be told twice, as CuPy tells it."""
+    given = [o.partition("=")[2] for o in options if o.lstrip("-").startswith("ftz")]
+    if len(given) > 1:
+        raise CompileException("nvrtc: error: invalid value for --gpu-architecture or option 'ftz' redefined")
+    return given == ["true"]
+
+
+def compile_using_nvrtc(source: str, options: tuple[str, ...] = (), *_: Any, **__: Any) -> tuple[bytes, None]:
+    """Return what stands for the machine code of a source."""
+    flushes(options)
+    return json.dumps([source, list(options)]).encode(), None
+
+
 def built(source: str, options: tuple[str, ...], name: str = "") -> ctypes.CDLL:
     """Return the library made of a source; made once, in a temporary folder, and kept for other processes."""
     gxx = compiler()
@@ -65,6 +80,8 @@ def built(source: str, options: tuple[str, ...], name: str = "") -> ctypes.CDLL:
         raise CompileException("kernels on the simulated GPU are compiled by g++, which is not installed here")
     fused = "--fmad=false" not in options and _fuses()
     defines = (*(o for o in options if o.startswith(("-D", "-I"))), *(_CONTRACTED if fused else ("-ffp-contract=off",)))
+    if flushes(options):
+        defines = (*defines, "-DSIMULATED_FLUSHES")
     digest = _digest(*(f.read_text() for f in sorted(_HERE.iterdir())), source, *defines, *_FLAGS)
     target = _folder() / f"{digest}.{name or 'so'}"
     if not target.exists():
@@ -173,7 +190,7 @@ class RawModule:
         jitify: bool = False,
     ) -> None:
         self.code = Path(path).read_text() if code is None else code  # type: ignore[arg-type]
-        self.options = tuple(options)
+        self.options = (*options, "-ftz=true")  # as CuPy does
         self.names = list(name_expressions or ())
         self._library: Any = None
         self._known: list[str] = []
@@ -203,6 +220,20 @@ class RawModule:
         if self._library is None or name not in self._known:
             self._build(name)
         return Function(self._library, f"__launch_{self._known.index(name)}", name, self._barriers)
+
+
+class Module:
+    """Machine code that is loaded from memory."""
+
+    def load(self, cubin: bytes) -> None:
+        """Load it."""
+        source, options = json.loads(cubin)
+        self._module = RawModule(code=source)
+        self._module.options = tuple(options)
+
+    def get_function(self, name: str) -> Function:
+        """Return one of the kernels."""
+        return self._module.get_function(name)
 
 
 class RawKernel:

@@ -174,6 +174,17 @@ template <typename... P, size_t... I> void unpack(void (*f)(P...), Places<I...>)
     f(*(typename Plain<P>::type*)arguments[I]...);
 }
 
+// With -ftz=true denormal floats are zeros.
+struct Denormals {
+#if defined(SIMULATED_FLUSHES) && defined(__x86_64__)
+    unsigned before = __builtin_ia32_stmxcsr();
+    Denormals() { __builtin_ia32_ldmxcsr(before | 0x8040); }
+    ~Denormals() { __builtin_ia32_ldmxcsr(before); }
+#else
+    Denormals() {}
+#endif
+};
+
 // Returns null, or what went wrong.
 template <typename... P>
 const char* launch(void (*f)(P...), bool barriers, const unsigned* grid, const unsigned* block, void** given, int n) {
@@ -195,6 +206,7 @@ const char* launch(void (*f)(P...), bool barriers, const unsigned* grid, const u
         fibers[i].index = {i % block[0], i / block[0] % block[1], i / (block[0] * block[1])};
     for (unsigned z = 0; z < grid[2]; ++z) for (unsigned y = 0; y < grid[1]; ++y) for (unsigned x = 0; x < grid[0]; ++x) {
         blockIdx = {x, y, z};
+        Denormals mode;
         if (barriers) run_block();
         else for (current = 0; current < count; ++current) { threadIdx = fibers[current].index; body(); }
         if (__simulated_error[0]) return __simulated_error;

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from adjoint.devices.cpu import approximations
+from adjoint.scalar import approximations
 
 rng = np.random.default_rng(0)
 small = 10.0 ** rng.uniform(-8, -1, 25)

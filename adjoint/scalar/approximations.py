@@ -1,7 +1,7 @@
 """Special functions in plain NumPy, double precision, for installations without SciPy.
 
 Gamma's derivatives by recurrence and Euler-Maclaurin sums, Bessel functions by their power series and asymptotic
-expansions, error functions on top of the standard library's. `tests/devices/cpu/test_approximations.py` compares each
+expansions, error functions on top of the standard library's. `tests/scalar/test_approximations.py` compares each
 with mpmath; docs/reference has the table.
 """
 
