@@ -65,7 +65,7 @@ class Reduction(Function):
         self.name = self.__name__ = name
         self.arrays = self.__wrapped__ = _refuse
         self.loop = self.cuda = ""
-        self.boolean = self.writes = self.constant = False
+        self.boolean = self.writes = False
 
 
 def _refuse(*operands: object) -> None:

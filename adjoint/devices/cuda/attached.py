@@ -10,7 +10,6 @@ from . import draws as draws
 from . import elementwise as elementwise
 from . import epilogues as epilogues
 from . import gathering as gathering
-from . import norms as norms
 from . import products as products
 from . import reductions as reductions
 from . import rows as rows
