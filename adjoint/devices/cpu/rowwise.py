@@ -232,7 +232,7 @@ class _Call:
 
     def __call__(self, args: tuple[Any, ...], needs: Any) -> Any:
         x, s = args[self.base], self.statement
-        if type(x) is not ndarray or not x.size or not self.fits(args, x.dtype):
+        if type(x) is not ndarray or not x.size or not x.ndim or not self.fits(args, x.dtype):
             return self.definition(*args) if needs is None else self.definition(*args, needs=needs)
         dtype, axes, keeps = x.dtype, s.axes(args), s.keeps(args)
         if self.is_value and not x.flags.c_contiguous:

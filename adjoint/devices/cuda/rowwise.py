@@ -398,7 +398,7 @@ def kernel_of(statement: Statement, definition: Callable[..., Any]) -> Callable[
 
     def kernel(*args: Any, needs: Any = None) -> Any:
         x = args[base]
-        if isinstance(x, cupy.ndarray) and x.size and not [i for i in needed if args[i] is None]:
+        if isinstance(x, cupy.ndarray) and x.size and x.ndim and not [i for i in needed if args[i] is None]:
             given = [args[i] for i in arrays]
             seen = tuple([None if a is None else a.dtype if isinstance(a, cupy.ndarray) else 0 for a in given])
             key = x.shape, seen, needs, *[args[i] for i in others]
