@@ -33,14 +33,12 @@ from ...scalar.rows import (
     layout_of,
 )  # fmt: skip
 from ...scalar.symbol import Symbol, apply
+from . import sizes
 from .launching import Kernels, aligned, dense, empty, is_float
 from .rows import WALK, shape_of_blocks
 from .table import override
 
 _F32 = np.dtype(np.float32)
-_CHANNELS = 32  # rows of planes from which on a block for each keeps a GPU busy
-_PLANES = 1 << 17  # elements of a row of planes up to which one block takes it
-_PIECES = 1056  # blocks that keep a GPU busy: eight for each multiprocessor
 _LONGEST = 1 << 31
 _MOST_PLANS = 1 << 12
 
@@ -537,7 +535,9 @@ class Plan:
             self._launch_rows(layout, which)
             return
         n, every = layout.width, layout.planes * layout.width
-        if every < _LONGEST and (layout.rows >= _PIECES // 4 or (layout.rows >= _CHANNELS and every <= _PLANES)):
+        if every < _LONGEST and (
+            layout.rows >= sizes.BLOCKS // 4 or (layout.rows >= sizes.ROWS_OF_PLANES and every <= sizes.ROWS_PLANES)
+        ):
             kernels, text, given = self._prepared("planes", which)
             given = [*given, layout.planes, n, layout.first, layout.step, layout.channels]
             threads = min(max(32, (every + 127) // 128 * 32), 1024)
@@ -551,8 +551,8 @@ class Plan:
         _, text, refs = forms["walked"]
         whole = [ref for ref, name in zip(refs, text.arrays) if name not in text.of_rows]
         whole += [_Ref("out", i) for i, role in zip(which, text.program.roles) if role == ELEMENT]
-        sizes = [self.dtypes[n].itemsize for n in text.arrays if n not in text.of_rows]
-        widest = 16 // min([*sizes, self.dtype.itemsize])
+        bytes_ = [self.dtypes[n].itemsize for n in text.arrays if n not in text.of_rows]
+        widest = 16 // min([*bytes_, self.dtype.itemsize])
         writes = ELEMENT in text.program.roles
 
         def launch(value: Callable[[Any], Any]) -> None:
@@ -567,7 +567,7 @@ class Plan:
     def _launch_split(self, layout: Layout, which: list[int]) -> None:
         kernels, text, given = self._prepared("split", which)
         every = layout.planes * layout.width
-        pieces = max(min(-(-_PIECES // layout.rows), every // 1024), 1)
+        pieces = max(min(-(-sizes.BLOCKS // layout.rows), every // 1024), 1)
         length = -(-every // pieces)
         count = max(sum(len(s.reductions) for s in text.program.stages), 1)
         found, parts = self._between((layout.rows * count,)), self._between((count * layout.rows * pieces,))
@@ -606,7 +606,7 @@ class Plan:
         def launch(value: Callable[[Any], Any]) -> None:
             pack = widest if n % widest == 0 and aligned(*[value(r) for r in elements]) else 1
             tiles = -(-n // (32 * pack))
-            pieces = max(min(-(-_PIECES // tiles), layout.rows // 64), 1)
+            pieces = max(min(-(-sizes.BLOCKS // tiles), layout.rows // 64), 1)
             length = -(-layout.rows // pieces)
             pieces = -(-layout.rows // length)
             parts, key = empty((pieces, count, n), _wide(self.dtype)), self._key(text, which, pack, 1)

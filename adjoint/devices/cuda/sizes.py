@@ -11,3 +11,5 @@ SORT_IN_BLOCK = 4096  # elements of a row that are sorted in shared memory
 BEST_ONE_BY_ONE = 32  # best elements that are found one after another
 SCAN_COLUMNS, SCAN_COLUMN = 1 << 16, 64  # fewer columns than that, longer than this, are transposed into rows
 SCAN_ROWS, SCAN_ROW = 64, 1 << 16  # of fewer rows than that, longer than this, CuPy's scan of a whole array is faster
+ROWS_OF_PLANES = 32  # rows of planes from which on a block for each keeps a GPU busy,
+ROWS_PLANES = 1 << 17  # if they have no more elements than these
