@@ -6,6 +6,7 @@ by returning None, and the line stays. Shapes and dtypes are those of the captur
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..core.nodes import registry
+from ..core.primitive import by_ufunc
+from ..scalar import rows
+from ..scalar.functions import CHOOSE
+from ..scalar.symbol import Symbol, ordered
 from .expressions import IS_CLASS, REDUCTIONS, is_half
 from .graph import Form, Graph, Line, Step, Value
 
@@ -74,29 +79,40 @@ def _bmm(s: Scribe, x: Value, y: Any) -> Value | None:
     return s.reshape(out, (*x.shape[:-1], y.shape[1]))
 
 
-def _softmax(s: Scribe, x: Value, axis: int) -> Value:
-    axes = _axes(axis, len(x.shape))
-    e = s.unary("exp", s.binary("sub", x, s.reduce("amax", x, axes)))
-    total = s.reduce("sum", e, axes)
-    if x.dtype.itemsize < 4:
-        return s.binary("div", e, total)
-    return s.binary("mul", e, s.unary("reciprocal", total))  # one division for a row
+_REDUCED = {rows.SUM: "sum", rows.MAX: "amax"}
 
 
-def _log_softmax(s: Scribe, x: Value, axis: int) -> Value:
-    axes = _axes(axis, len(x.shape))
-    low = s.binary("sub", x, s.reduce("amax", x, axes))
-    return s.binary("sub", low, s.unary("log", s.reduce("sum", s.unary("exp", low), axes)))
+def _statement(statement: rows.Statement, s: Scribe, *args: Any) -> Value:
+    """Write a row-wise op as its statement says; where that takes the first element of a row, zero does here."""
+    axes, given = statement.axes(args), dict(zip(statement.arguments, args))
+    absent = tuple([n for n in statement.operands if given[n] is None])
+    (result, _), *_ = statement.traced(absent, tuple([given[n] for n in statement.static]))
+    x = args[0]
+    written: dict[int, Any] = {}
+    for node in ordered([result]):
+        operands = [written[v.number] if isinstance(v, Symbol) else v for v in node.operands]
+        written[node.number] = _node(s, node, operands, given, axes, x)
+    return s.reshape(written[result.number], s.line.outputs[0].shape)
 
 
-def _logsumexp(s: Scribe, x: Value, axes: Any, keepdims: bool) -> Value:
-    axes = _axes(axes, len(x.shape))
-    top = s.reduce("amax", x, axes)
-    # Where the maximum is infinite, the difference would be NaN.
-    finite = s.write("isfinite", (top,), top.shape, bool)
-    top = s.write("where", (finite, top, 0.0), top.shape, top.dtype)
-    total = s.reduce("sum", s.unary("exp", s.binary("sub", x, top)), axes)
-    return s.reshape(s.binary("add", s.unary("log", total), top), s.line.outputs[0].shape)
+def _node(s: Scribe, node: Symbol, operands: list[Any], given: dict[str, Any], axes: tuple[int, ...], x: Value) -> Any:
+    function = node.function
+    if function is None:
+        return math.prod(x.shape[i] for i in axes) if node.name == rows.COUNT else given[node.name]
+    if function is rows.FIRST:
+        return 0.0
+    if function in _REDUCED:
+        return s.reduce(_REDUCED[function], operands[0], axes)
+    if function is CHOOSE:
+        shapes = [v.shape for v in operands if isinstance(v, Value)]
+        return s.write("where", tuple(operands), np.broadcast_shapes(*shapes), x.dtype)
+    if 0.0 in [v for v in operands if type(v) is float] and function.name in ("subtract", "add"):
+        return operands[0] if isinstance(operands[0], Value) else operands[1]
+    name = by_ufunc[function.arrays].op.name  # type: ignore[attr-defined]
+    if len(operands) == 1:
+        return s.write(name, tuple(operands), operands[0].shape, bool if node.boolean else operands[0].dtype)
+    left, right = operands
+    return s.binary(name, left, right, bool if node.boolean else None)
 
 
 def _mean(s: Scribe, x: Value, axes: Any = None, keepdims: bool = False) -> Value | None:
@@ -130,21 +146,6 @@ def _var(s: Scribe, x: Value, axes: Any, correction: Any, keepdims: bool) -> Val
     return s.reshape(s.binary("div", total, count - correction), s.line.outputs[0].shape)
 
 
-def _norm(
-    s: Scribe, x: Value, weight: Any, bias: Any, axes: Any, shape: Any, eps: float, centered: bool, moments: Any
-) -> Value | None:
-    if x.dtype.kind != "f" or x.dtype.itemsize < 4 or not x.size:
-        return None
-    axes = _axes(axes, len(x.shape))
-    count = math.prod(x.shape[i] for i in axes)
-    low = s.binary("sub", x, s.binary("div", s.reduce("sum", x, axes), count)) if centered else x
-    var = s.binary("div", s.reduce("sum", s.binary("mul", low, low), axes), count)
-    out = s.binary("mul", low, s.unary("rsqrt", s.binary("add", var, float(eps))))
-    if isinstance(weight, Value):
-        out = s.binary("mul", out, weight)
-    return s.binary("add", out, bias) if isinstance(bias, Value) else out
-
-
 def _power(s: Scribe, x: Value, exponent: Any) -> Value | None:
     if exponent == 2:
         return s.binary("mul", x, x)
@@ -162,7 +163,7 @@ def _counted(s: Scribe, target: Value, ignored: int, dtype: Any) -> tuple[Value,
     return counts, s.reduce("sum", s.write("cast", (counts,), counts.shape, dtype, dtype), (0, 1))
 
 
-def _cross_entropy(s: Scribe, x: Value, target: Value, ignored: int, reduction: int, logs: Any) -> Value | None:
+def _cross_entropy(s: Scribe, x: Value, target: Value, ignored: int, reduction: int, wide: bool) -> Value | None:
     rows, classes = x.shape
     if not rows or target.shape != (rows,) or reduction == 0:
         return None
@@ -226,9 +227,8 @@ def _reduced(op: str) -> Callable[..., Any]:
 
 
 RULES: dict[str, Callable[..., Value | None]] = {
-    "linear": _linear, "project": _linear, "softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
-    "mean": _mean, "mean_all": _mean, "sum_all": _sum_all, "sum_to": _sum_to, "var": _var, "layer_norm": _norm,
-    "rms_norm": _norm, "batch_norm": _norm, "group_norm": _norm, "power": _power, "cross_entropy": _cross_entropy,
+    "linear": _linear, "project": _linear, "mean": _mean, "mean_all": _mean, "sum_all": _sum_all,
+    "sum_to": _sum_to, "var": _var, "power": _power, "cross_entropy": _cross_entropy,
     "nll_loss": _nll_loss, "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
     "amin": _reduced("amin"), "bmm": _bmm,
 }  # fmt: skip
@@ -259,7 +259,7 @@ def _slices(line: Line) -> list[Line]:
 
 
 def _rewritten(graph: Graph, line: Line, lines: list[Line]) -> Value | None:
-    rule = RULES.get(getattr(line.op, "name", ""))
+    rule = RULES.get(getattr(line.op, "name", "")) or _rule_of(line.op)
     if rule is None or isinstance(line.op, Step) or len(line.outputs) != 1:
         return None
     first = line.operands[0] if line.operands else None
@@ -274,6 +274,11 @@ def _rewritten(graph: Graph, line: Line, lines: list[Line]) -> Value | None:
         return None
     lines += mine
     return made
+
+
+def _rule_of(op: Any) -> Callable[..., Value | None] | None:
+    statement = getattr(getattr(op, "kernel", None), "statement", None)
+    return None if statement is None else functools.partial(_statement, statement)
 
 
 def _in_single(rule: Callable[..., Value | None], s: Scribe) -> Value | None:

@@ -294,6 +294,7 @@ def _first_of(whole: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(*args: Any) -> Any:
         return whole(*args)[0]
 
+    kernel.__dict__.update(getattr(whole, "__dict__", {}))
     kernel.__wrapped__ = whole  # type: ignore[attr-defined]
     kernel.__name__ = getattr(whole, "__name__", "kernel")
     return kernel
@@ -316,6 +317,8 @@ def _saved_by(rule: Kernel | None) -> tuple[str, ...]:
 
 def parameters_of(function: Any) -> list[str]:
     """Return the names of a function's parameters (read off its code: `inspect` costs 20 µs an op)."""
+    if hasattr(function, "parameters"):  # of a row-wise statement
+        return list(function.parameters)
     while hasattr(function, "__wrapped__") or not hasattr(function, "__code__"):
         function = getattr(function, "__wrapped__", None) or function.func
     code = function.__code__

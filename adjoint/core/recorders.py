@@ -665,7 +665,7 @@ def _of_any_number(op: Op) -> Kernel:
     if len(saves.pickers) > 1:
         lone = None
 
-    def call(*args: Any, out: Any = None) -> Any:
+    def call(*args: Any, out: Any = None, reveals: bool = False) -> Any:
         params = args[arity:]
         if modes.unusual or out is not None:
             return _into(out, general(op, args[:arity], params))
@@ -688,7 +688,8 @@ def _of_any_number(op: Op) -> Kernel:
         except Exception as error:
             return rescued(op, error, args[:arity], params)
         if hides:
-            params = (*c[1:], *params)
+            hidden = c[1:]
+            params = (*hidden, *params)
             c = c[0]
         recording = not off or local.grad
         outs: list[Any] = []
@@ -702,11 +703,11 @@ def _of_any_number(op: Op) -> Kernel:
                     out.node = unrecorded_view(out)
             outs.append(out)
         if not live or not recording or not outs:
-            return tuple(outs) if several else out
+            return tuple(outs) if several else (out, hidden) if reveals else out
         first = outs[0].array
         d = first.dtype
         if not (several or d is f32 or d is f64 or differentiable(d)):
-            return out
+            return (out, hidden) if reveals else out
         saved = targets = None
         if saving:
             result: Any = first
@@ -730,12 +731,18 @@ def _of_any_number(op: Op) -> Kernel:
             refuse_inference(n, args)
         if not several:
             out.node = n
-            return out
+            return (out, hidden) if reveals else out
         n.metas = tuple([(o.array.shape, o.array.dtype) for o in outs])
         attach_outputs(n, outs)
         return tuple(outs)
 
     return call
+
+
+def revealed(primitive: Primitive, *args: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Call a primitive, and return its result and hidden results: none where a mode or a transform is on."""
+    found: Any = primitive(*args, reveals=True)
+    return found if type(found) is tuple else (found, ())
 
 
 def _promoted(op: Op) -> tuple[int, ...]:

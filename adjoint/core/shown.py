@@ -176,7 +176,7 @@ def _matrices(first: str, second: str, a: str, b: str) -> dict[str, View | None]
 _INDICES: dict[str, View | None] = {"result": None, "indices": _of("out", 1)}
 _SELECT: dict[str, View | None] = {"dim": _axis, "index": lambda saved, out: _last(saved)[1]}
 _OPTION: dict[str, View | None] = {"option": None}
-_NORM: dict[str, View | None] = {"centered": None, "dim": None, "moments": None, "shape": None, "eps": None}
+_NORM: dict[str, View | None] = {"dim": None, "shape": None, "eps": None, "mean": None, "rstd": None}
 _POOL: dict[str, View | None] = {"plans": None}
 
 # By the op's name, or its nodes'; None for what torch does not show.

@@ -43,6 +43,7 @@ class Overrides:
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], list[Row]] = {}
         self.makers: dict[tuple[str, str], Callable[[Any], Any]] = {}
+        self.of_statement: Callable[[Any, Any], Any] | None = None
 
     def around(self, name: str, gradient: str = "") -> Callable[[K], K]:
         """Attach the decorated function, which is given a definition and returns what is called instead."""
@@ -52,6 +53,18 @@ class Overrides:
             return make
 
         return attach
+
+    def rowwise(self, make: K) -> K:
+        """Attach the decorated function to all row-wise primitives: it makes a kernel of statement and definition."""
+        self.of_statement = make
+        return make
+
+    def _derived(self, definition: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what the device prints from a row-wise statement; else the definition."""
+        statement = getattr(definition, "statement", None)
+        if statement is None or self.of_statement is None:
+            return definition
+        return _as(definition, self.of_statement(statement, definition))
 
     def __call__(
         self, name: str, gradient: str = "", *, least: int = 0, when: Callable[..., bool] | None = None
@@ -95,6 +108,7 @@ class Overrides:
     def kernel(self, name: str, definition: Callable[..., Any], classes: Iterable[type]) -> Callable[..., Any]:
         """Return what computes a primitive's value on arrays of the device: its definition, if there are no rows."""
         rows, make = self.rows.get((name, "")), self.makers.get((name, ""))
+        definition = self._derived(definition)
         if rows is not None:
             definition = _with_rows(definition, tuple(rows), *_two(classes))
         return definition if make is None else _as(definition, make(definition))
@@ -107,6 +121,7 @@ class Overrides:
         `saved` names what the rule takes after `g`, and `arrays` those of an op's values that are arrays.
         """
         rows, make = self.rows.get((name, gradient)), self.makers.get((name, gradient))
+        rule = self._derived(rule)
         if rows is not None:
             places = tuple([i for i, n in enumerate(saved) if n in arrays])
             choosing = _joint_with_rows if gradient == "joint" else _rule_with_rows
@@ -182,7 +197,7 @@ def _joint_with_rows(
 
 def _as(definition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function under the name and with the attributes of the definition that it stands for."""
-    function.__dict__.update(getattr(definition, "__dict__", {}))
+    function.__dict__.update({**getattr(definition, "__dict__", {}), **function.__dict__})
     function.__name__ = getattr(definition, "__name__", function.__name__)
     function.__wrapped__ = definition  # type: ignore[attr-defined]
     return function

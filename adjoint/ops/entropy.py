@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -16,9 +15,8 @@ from ..core.failures import not_implemented
 from ..core.folding import fold, part
 from ..core.nodes import Freed, Node, Packed
 from ..core.observation import lifting
+from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
-from ..devices.cpu import provider
-from ..devices.cpu.softmax import logsumexp, weighted
 from .arguments import count_of, dtype_of, index_of
 from .contraction import linear
 from .elementwise import mul_p
@@ -26,13 +24,11 @@ from .gather import gather_p
 from .loss import MEAN, NONE, SUM, reduction_of
 from .piecewise import where_p
 from .precision import autocasting
-from .reduce import _sum, both_on_gpu, sum_p, title_of
+from .reduce import _sum, is_half, sum_p, title_of
 from .shape import cast_p, expand_p, reshape_p
-from .softmax import _log_softmax, log_softmax_p, softmax_p
+from .softmax import log_softmax_p, logsumexp_p, softmax_p
 
-ndarray = np.ndarray
-_FULL = (np.dtype("float32"), np.dtype("float64"))
-_FEW = 16  # classes of one sample
+_single = np.dtype("float32")
 
 
 def _picked(x: Any, target: Any, ignored: Any) -> Any:
@@ -60,12 +56,6 @@ def _picked(x: Any, target: Any, ignored: Any) -> Any:
 
 
 def _nll(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
-    at = _flat_labels(x.shape, target, ignored) if type(x) is ndarray and x.dtype in _FULL else None
-    if at is not None:
-        out = np.negative(x.take(at))
-        if reduction == NONE:
-            return out
-        return np.array(_total(out) / (1 if reduction == SUM else out.size), x.dtype)
     out, _, skipped = _picked(x, target, ignored)
     if reduction == NONE:
         return out
@@ -75,11 +65,6 @@ def _nll(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
 
 def _nll_back(x: Any, target: Any, shape: Any, ignored: Any, reduction: Any) -> Any:
     """Return zeros of `shape` with ``-x`` (per sample, or one for all) at each sample's class."""
-    at = _flat_labels(shape, target, ignored) if type(x) is ndarray else None
-    if at is not None:
-        flat = np.zeros(shape, x.dtype)
-        flat.ravel()[at] = -x if x.ndim else -x.item() / (target.size if reduction == MEAN else 1)
-        return flat
     xp = module_of(x)
     out = xp.zeros(shape, x.dtype)
     axis = 1 if len(shape) > 1 else 0
@@ -159,137 +144,50 @@ nll_back_p: Primitive = nary(
 )
 
 
-# The whole of it, for the usual case (a matrix, all classes equal): a row keeps one number.
+# The whole of it, where rows are of a matrix and all classes count alike: a node saves one number of a row.
 
 
-class Logs:
-    """Where a kernel leaves the logarithm of each row's sum of exponentials, and which rows do not count.
+def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, wide: Any) -> Any:
+    """Return the loss, the logsumexp of each row, and None for what a device's kernel may have found besides.
 
-    `at` are the places of the labels in the flattened rows, if all rows count. On a GPU `skip` is how many rows count.
     With `wide` the loss of rows in half precision is in single, as autocast wants it.
     """
-
-    __slots__ = ("at", "skip", "values", "wide")
-
-    def __init__(self, wide: bool = False) -> None:
-        self.wide = wide
-        self.values: Any = None
-        self.skip: Any = None
-        self.at: Any = None
-
-
-def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
-    count, classes = x.shape
-    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
-        loss = gpu.arrays.new((), _FULL[0]) if logs is not None and logs.wide else None
-        found = gpu.rows.cross_entropy(x, target.astype(np.int64, copy=False), ignored, reduction, loss=loss)
-        if found is None:
-            return _nll(_log_softmax(x, 1), target, ignored, reduction)
-        if logs is not None:
-            logs.values, logs.skip = found[1:]
-        return found[0]
-    if count == 1 and classes <= _FEW and 0 <= (label := target.item()) < classes and label != ignored:
-        return _of_one(x, label, reduction, logs)
-    sums = logsumexp(x)
-    skip = None
-    at = _flat_labels(x.shape, target, ignored)
-    if at is not None:
-        picked = sums - x.take(at)
-    else:
-        picked, skip, _ = _picked(x, target, ignored)
-        picked += sums
-        picked[skip] = 0
-    if logs is not None:
-        logs.values, logs.skip, logs.at = sums, skip, at
-    if reduction == NONE:
-        return picked
-    if at is not None:
-        return np.array(_total(picked) / (1 if reduction == SUM else count), x.dtype)
-    loss = np.add.reduce(picked)
-    return loss if reduction == SUM else loss / x.dtype.type(_left(count, skip))
+    dtype = x.dtype
+    if is_half(dtype):
+        x = cast_p(x, _single)
+    logs = logsumexp_p(x, (1,), False)
+    picked, skip, skipped = _picked(x, target, ignored)
+    loss = picked + logs
+    if skipped:
+        loss = where_p(skip, 0, loss)
+    if reduction != NONE:
+        loss = _sum(loss, None, False)
+    if reduction == MEAN:
+        loss = loss / x.dtype.type(target.size - skipped)
+    return loss if wide or x.dtype == dtype else cast_p(loss, dtype), logs, None, None
 
 
-def _of_one(x: Any, label: int, reduction: Any, logs: Any) -> Any:
-    """Return the cross entropy of one short row, number by number: an op of NumPy takes as long as ten of them."""
-    (values,) = x.tolist()
-    top = max(values)
-    total = math.log(sum([math.exp(v - top) for v in values])) + top
-    if logs is not None:
-        logs.values, logs.at = np.array([total], x.dtype), slice(label, label + 1)
-    loss = total - values[label]
-    return np.array([loss] if reduction == NONE else loss, x.dtype)
-
-
-@functools.lru_cache(64)
-def _starts(count: int, classes: int) -> Any:
-    """Return where each row starts in the flattened rows."""
-    return np.arange(0, count * classes, classes)
-
-
-def _within(target: Any, classes: int) -> bool:
-    """Return whether all labels are classes. To search takes NumPy a fifth of the time that to reduce does."""
-    return bool(target.item(target.argmax()) < classes and target.item(target.argmin()) >= 0)
-
-
-def _flat_labels(x_shape: Any, target: Any, ignored: int) -> Any:
-    """Return the places of the labels in flattened rows, of an array; None where a row is to be skipped, or others."""
-    if len(x_shape) != 2 or type(target) is not ndarray or target.ndim != 1 or not target.size:
-        return None
-    classes = x_shape[1]
-    if 0 <= ignored < classes or not _within(target, classes):
-        return None
-    return target + _starts(x_shape[0], classes)
-
-
-def _total(losses: Any) -> Any:
-    """Return the sum of losses; of a few, Python's, which needs no setting up."""
-    return sum(losses.tolist()) if losses.size <= _FEW else np.add.reduce(losses)
-
-
-def _left(count: int, skip: Any) -> int:
-    return count if skip is None else count - int(np.count_nonzero(skip))
-
-
-def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
-    if (
-        type(g) is not ndarray
-        and (gpu := both_on_gpu(g, x)) is not None
-        and logs is not None
-        and logs.values is not None
-    ):
-        labels = target.astype(np.int64, copy=False)
-        return gpu.rows.cross_entropy_back(g, x, labels, ignored, logs.values, logs.skip)
-    if type(g) is not ndarray or type(x) is not ndarray or logs is None or logs.values is None:
-        back = nll_back_p(g, target, x.shape, ignored, reduction)
-        slope = back - softmax_p(x, 1) * sum_p(back, (1,), True)
-        return cast_p(slope, x.dtype) if logs is not None and logs.wide else slope
-    count = len(x)
-    skip = logs.skip
-    share = g
-    if reduction == MEAN and count > 1:
-        left = _left(count, skip)
-        share = np.array(g.item() / left if left else math.nan, x.dtype)  # of no row there is no mean
-    if skip is not None:
-        share, target = np.where(skip, x.dtype.type(0), share), np.where(skip, 0, target)
-    out = weighted(x, logs.values, share)
-    if logs.at is not None and out.flags.c_contiguous:
-        out.reshape(-1)[logs.at] -= share
-    else:
-        out[np.arange(count), target] -= share
-    return out
+def _cross_entropy_x(
+    g: Any, x: Any, target: Any, logs: Any, count: Any, at: Any, ignored: Any, reduction: Any, wide: Any
+) -> Any:
+    if is_half(dtype_of(x)):  # in whose precision a share of the loss would be rounded before it is multiplied
+        x, g, dtype = cast_p(x, _single), cast_p(g, _single), dtype_of(x)
+        return cast_p(_cross_entropy_x(g, x, target, logs, count, at, ignored, reduction, wide), dtype)
+    back = nll_back_p(g, target, x.shape, ignored, reduction)
+    return back - softmax_p(x, 1) * sum_p(back, (1,), True)
 
 
 def _unfold_cross_entropy(node: Node) -> None:
     """Show the log-softmax that torch takes the likelihood of."""
     saved = node.saved
-    if type(saved) is Packed or (type(saved) is not Freed and getattr(saved[0][-1], "wide", False)):
+    if type(saved) is Packed or (type(saved) is not Freed and saved[0][-1]):  # whose loss is wide
         return
     inner = part(node, log_softmax_p.op, node.edges[:1])
     node.op, node.edges, node.__class__ = nll_loss_p.op, (inner, None), nll_loss_p.op.node
     if type(saved) is Freed:
         inner.saved = saved
     else:
-        (x, target, ignored, reduction, _), *_ = saved
+        (x, target, *_, ignored, reduction, _), *_ = saved
         node.saved = (target, x.shape, ignored, reduction), None
         inner.saved = ((log_softmax_p(x, 1), 1),)
 
@@ -301,7 +199,8 @@ cross_entropy_p: Primitive = nary(
     jvp=lambda tangents, inputs, out, params: nll_loss_p(
         _log_softmax_slope(tangents[0], softmax_p(inputs[0], 1)), inputs[1], *params[:2]
     ),
-    batch=lambda x, target, ignored, reduction, logs: _nll_batch(log_softmax_p(x, 2), target, ignored, reduction),
+    batch=lambda x, target, ignored, reduction, wide: _nll_batch(log_softmax_p(x, 2), target, ignored, reduction),
+    hidden=("logs", "count", "at"),  # of each row its logsumexp; how many rows count; places of labels, if all do
     node_name="NllLossBackward0",
     saved={"x": "self", "ignored": "ignore_index"},
     unfold=_unfold_cross_entropy,
@@ -416,16 +315,10 @@ def cross_entropy(
     if a.shape == t.shape and of(t.dtype).category >= 2:
         return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)
     _check_classes(input, target, weight)
-    if (
-        weight is None
-        and not label_smoothing
-        and a.ndim == 2
-        and a.shape[1]
-        and ((type(a) is ndarray and a.dtype in _FULL) or provider.gpu(a) is not None)
-    ):
-        if modes.unusual and code != NONE and a.dtype.itemsize == 2 and _is_widened(a):
+    if weight is None and not label_smoothing and a.ndim == 2 and a.shape[1] and not isinstance(a, Payload):
+        if modes.unusual and code != NONE and a.dtype.itemsize == 2 and _is_widened(input):
             return _in_single(input, target, ignore_index, code)
-        return cross_entropy_p(input, target, ignore_index, code, Logs())
+        return cross_entropy_p(input, target, ignore_index, code, False)
     logs = log_softmax_p(input, axis)
     if a.ndim == 1 and t.ndim == 1:
         logs, axis = logs.unsqueeze(0), 1
@@ -434,16 +327,16 @@ def cross_entropy(
     return _smoothed(logs, target, weight, ignore_index, code, label_smoothing, axis)
 
 
-def _is_widened(a: Any) -> bool:
-    """Return whether autocast wants single precision of an array whose kernel computes in that anyway."""
-    return provider.gpu(a) is not None and "cuda" in modes.local.autocast_on and lifting(False) is False
+def _is_widened(input: Tensor) -> bool:
+    """Return whether autocast wants single precision of rows, which kernels compute in anyway."""
+    return input.device.type in modes.local.autocast_on and lifting(False) is False
 
 
 def _in_single(input: Tensor, target: Tensor, ignored: int, code: int) -> Tensor:
     """Return a loss in single precision of rows that are not converted: of a vocabulary's size, they are large."""
     policy, modes.local.autocast = modes.local.autocast, None
     try:
-        return cross_entropy_p(input, target, ignored, code, Logs(wide=True))
+        return cross_entropy_p(input, target, ignored, code, True)
     finally:
         modes.local.autocast = policy
 

@@ -171,8 +171,8 @@ def native_batch_norm(
         empty = beside(np.zeros(0, input.array.dtype), input)
         results = (result, empty, empty.clone())
     else:
-        known = found.rstd is not None and observer() is None
-        pair = (wrap(found.mean), wrap(found.rstd)) if known else _moments(input.detach(), axes, eps)
+        known = bool(found) and observer() is None
+        pair = (wrap(found[0]), wrap(found[2])) if known else _moments(input.detach(), axes, eps)
         given = next((t for t in (weight, running_mean) if t is not None), input)
         mean, rstd = (cast_p(reshape_p(x, (math.prod(x.array.shape),)), given.array.dtype) for x in pair)
         results = (result, mean, rstd)

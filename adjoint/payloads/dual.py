@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from typing import Any
 
@@ -80,6 +81,9 @@ class Dual(Speaking):
             else:
                 primals.append(v)
                 tangents.append(None)
+        if op.jvp == "statement" and not still:  # written in primitives that have tangents
+            found = inspect.unwrap(op.whole)(*values, *params)
+            return found[0] if op.saves.hidden else found
         out = op.call(*primals, *params)
         if still:
             changes: Any = (None,) * len(out) if op.outputs else None

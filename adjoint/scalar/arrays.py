@@ -7,7 +7,8 @@ faster than Python's numbers. The text is ordinary Python that `pdb` steps throu
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -115,16 +116,8 @@ class Text:
     def function(self, title: str, dtype: np.dtype) -> Callable[..., Array]:  # type: ignore[type-arg]
         """Return the function for arrays of a dtype; its last argument is the array to write to, or None."""
         text = f"def {title}({', '.join(self.names)}, target=None):\n" + "".join(f"    {line}\n" for line in self.lines)
-        file = f"<adjoint formula {title} {dtype.name}>"
-        own_files.add(file)
-        linecache.cache[file] = len(text), None, text.splitlines(True), file  # for tracebacks and pdb
-        scope: dict[str, object] = {
-            "__name__": __name__,
-            **self.functions,
-            **{k: _constant(v, dtype) for k, v in self.constants.items()},
-        }
-        exec(compile(text, file, "exec"), scope)  # noqa: S102 - printed from a formula of ours
-        return scope[title]  # type: ignore[return-value]
+        constants = {k: constant(v, dtype) for k, v in self.constants.items()}
+        return defined(title, text, f"formula {title} {dtype.name}", {**self.functions, **constants})
 
 
 def _into(target: Array | None, value: Array) -> Array:
@@ -134,7 +127,18 @@ def _into(target: Array | None, value: Array) -> Array:
     return target
 
 
-def _constant(value: float, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def defined(title: str, text: str, about: str, scope: Mapping[str, object]) -> Callable[..., Any]:
+    """Return the function that a text of ours defines, under names that it uses; tracebacks and `pdb` show the text."""
+    file = f"<adjoint {about}>"
+    own_files.add(file)
+    linecache.cache[file] = len(text), None, text.splitlines(True), file
+    names: dict[str, Any] = {"__name__": __name__, **scope}
+    exec(compile(text, file, "exec"), names)  # noqa: S102 - printed from a formula of ours
+    return names[title]  # type: ignore[no-any-return]
+
+
+def constant(value: float, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+    """Return a scalar as a 0-d array, which ufuncs take faster than Python's."""
     array = np.array(value, dtype)
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""The page on adding an elementwise op runs as it stands, on the CPU and on a (simulated) GPU."""
+"""The page on adding an op runs as it stands, on the CPU and on a (simulated) GPU."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ swish(x).sum().backward()
 y = x.detach().cpu().requires_grad_()
 swish(y).sum().backward()
 assert adjoint.allclose(x.grad.cpu(), y.grad, atol=1e-6)
+x, y = adjoint.randn(4, 6, device="cuda", requires_grad=True), None
+(quiet_softmax(x) * x).sum().backward()
+y = x.detach().cpu().requires_grad_()
+(quiet_softmax(y) * y).sum().backward()
+assert adjoint.allclose(x.grad.cpu(), y.grad, atol=1e-6)
+forms = quiet_softmax_p.op.variants[type(x.array)].kernel.forms
+assert "a_s0 = join_amax(a_s0, x);" in forms.kernels("walked", forms.statement.traced(), ((), (), (0,)))[0].text
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import attention as attention
 from . import convolution as convolution
 from . import copying as copying
+from . import entropy as entropy
 from . import extremes as extremes
 from . import gathering as gathering
 from . import ordering as ordering
@@ -13,6 +14,7 @@ from . import pooling as pooling
 from . import products as products
 from . import recurrent as recurrent
 from . import reductions as reductions
+from . import rowwise as rowwise
 from . import sampling as sampling
 from . import scans as scans
 from . import special as special

@@ -7,19 +7,64 @@ Only imported where Numba is installed and an array is large.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import numba
 import numpy as np
 
 from .mathematics import EXACT as _EXACT
 from .mathematics import FLAGS as _FREE
-from .mathematics import _as_bits, _as_float
+from .mathematics import _as_bits, _as_bits64, _as_float, _as_float64
 from .mathematics import exp_below as _exp_below
 from .sources import njit
+
+inlined = functools.partial(numba.njit, error_model="numpy", forceinline=True)
 
 
 def _compiled(flags: set[str]) -> Any:
     return njit(nogil=True, fastmath=flags, error_model="numpy")
+
+
+# --- Rows: what loops that are printed from statements call (rowwise.py) ----------------------------
+
+lowest32, lowest64 = np.int32(-(2**31)), np.int64(-(2**63))
+
+
+@inlined(fastmath=_FREE)
+def accumulate(total: Any, x: Any) -> Any:
+    """Return a sum; it may be taken in any order, which nothing else around it may."""
+    return total + x
+
+
+# LLVM makes vectors of the maximum of integers, so floats are compared as these: with the bits of negative ones turned
+# over, they come in the same order. Beside NaNs the maximum may be that of the others.
+
+
+@inlined(fastmath=_EXACT)
+def above32(x: Any) -> Any:
+    """Return an integer that is larger where a float32 is."""
+    bits = _as_bits(x)
+    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+
+
+@inlined(fastmath=_EXACT)
+def number32(bits: Any) -> Any:
+    """Return the float32 that has become an integer."""
+    return _as_float(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
+@inlined(fastmath=_EXACT)
+def above64(x: Any) -> Any:
+    """Return an integer that is larger where a float64 is."""
+    bits = _as_bits64(x)
+    return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+@inlined(fastmath=_EXACT)
+def number64(bits: Any) -> Any:
+    """Return the float64 that has become an integer."""
+    return _as_float64(bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)))
 
 
 _HALF, _ONE = np.float32(0.5), np.float32(1)
@@ -27,88 +72,12 @@ _HALF, _ONE = np.float32(0.5), np.float32(1)
 
 @_compiled(_EXACT)
 def _top(row: Any) -> Any:
-    """Return the maximum of a row; beside NaNs it may be the maximum of the others.
-
-    LLVM makes vectors of the maximum of whole numbers, so floats are compared as these: with the bits of negative
-    ones turned over, they come in the same order.
-    """
-    top = np.int32(-(2**31))
+    """Return the maximum of a row."""
+    top = lowest32
     for j in range(row.shape[0]):
-        bits = _as_bits(row[j])
-        bits = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        bits = above32(row[j])
         top = bits if bits > top else top
-    return _as_float(top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF)))
-
-
-@_compiled(_FREE)
-def softmax_rows(x: Any, out: Any) -> None:
-    """Write the softmax of rows."""
-    for i in range(x.shape[0]):
-        t, total = _top(x[i]), np.float32(0)
-        for j in range(x.shape[1]):
-            e = _exp_below(x[i, j] - t)
-            out[i, j] = e
-            total += e
-        share = _ONE / total
-        for j in range(x.shape[1]):
-            out[i, j] *= share
-
-
-@_compiled(_FREE)
-def _sum_exp(row: Any, top: Any) -> Any:
-    total = np.float32(0)
-    for j in range(row.shape[0]):
-        total += _exp_below(row[j] - top)
-    return total
-
-
-@_compiled(_EXACT)
-def logsumexp_rows(x: Any, out: Any) -> None:
-    """Write the logarithms of the sums of exponentials of rows."""
-    for i in range(x.shape[0]):
-        t = _top(x[i])
-        out[i] = np.log(_sum_exp(x[i], t)) + t
-
-
-@_compiled(_EXACT)
-def log_softmax_rows(x: Any, out: Any) -> None:
-    """Write the logarithms of the softmax of rows."""
-    for i in range(x.shape[0]):
-        t = _top(x[i])
-        logs = np.log(_sum_exp(x[i], t))
-        for j in range(x.shape[1]):
-            out[i, j] = (x[i, j] - t) - logs
-
-
-@_compiled(_FREE)
-def softmax_back_rows(g: Any, y: Any, out: Any) -> None:
-    """Write the gradient of rows whose softmax is `y`."""
-    for i in range(g.shape[0]):
-        total = np.float32(0)
-        for j in range(g.shape[1]):
-            total += g[i, j] * y[i, j]
-        for j in range(g.shape[1]):
-            out[i, j] = (g[i, j] - total) * y[i, j]
-
-
-@_compiled(_FREE)
-def log_softmax_back_rows(g: Any, y: Any, out: Any) -> None:
-    """Write the gradient of rows whose softmax has the logarithm `y`."""
-    for i in range(g.shape[0]):
-        total = np.float32(0)
-        for j in range(g.shape[1]):
-            total += g[i, j]
-        for j in range(g.shape[1]):
-            out[i, j] = g[i, j] - _exp_below(y[i, j]) * total
-
-
-@_compiled(_FREE)
-def cross_entropy_back_rows(x: Any, logs: Any, shares: Any, out: Any) -> None:
-    """Write each row's softmax, given its logsumexp, times its share."""
-    for i in range(x.shape[0]):
-        t, s = logs[i], shares[i]
-        for j in range(x.shape[1]):
-            out[i, j] = _exp_below(x[i, j] - t) * s
+    return number32(top)
 
 
 # --- Sums, and one number repeated ------------------------------------------------------------------
@@ -202,98 +171,6 @@ def repeat_rows(out: Any, row: Any) -> None:
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             out[i, j] = row[j]
-
-
-# --- Normalization ----------------------------------------------------------------------------------
-
-
-@_compiled(_FREE)
-def norm_rows(
-    x: Any, scale: Any, shift: Any, eps: Any, centered: bool, out: Any, mean: Any, var: Any, rstd: Any
-) -> None:
-    """Write rows brought to mean 0 (if `centered`) and variance 1, scaled and shifted; their moments and factors."""
-    width = x.shape[1]
-    for i in range(x.shape[0]):
-        m = np.float32(0)
-        if centered:
-            for j in range(width):
-                m += x[i, j]
-            m /= np.float32(width)
-        v = np.float32(0)
-        for j in range(width):
-            v += (x[i, j] - m) * (x[i, j] - m)
-        v /= np.float32(width)
-        mean[i], var[i] = m, v
-        r = _ONE / np.sqrt(v + eps)
-        rstd[i] = r
-        for j in range(width):
-            out[i, j] = (x[i, j] - m) * r * scale[j] + shift[j]
-
-
-@_compiled(_FREE)
-def norm_back_rows(
-    g: Any, x: Any, scale: Any, mean: Any, rstd: Any, centered: bool, out: Any, scales: Any, shifts: Any
-) -> None:
-    """Write the gradient of rows, and add to those of the scale and the shift."""
-    width = x.shape[1]
-    for i in range(x.shape[0]):
-        m, r = mean[i], rstd[i]
-        level, along = np.float32(0), np.float32(0)
-        for j in range(width):
-            t = g[i, j] * scale[j]
-            level += t
-            along += t * (x[i, j] - m)
-        level = level / np.float32(width) if centered else np.float32(0)
-        along = along * r * r / np.float32(width)
-        for j in range(width):
-            away = x[i, j] - m
-            out[i, j] = r * (g[i, j] * scale[j] - level - away * along)
-            scales[j] += g[i, j] * away * r
-            shifts[j] += g[i, j]
-
-
-@_compiled(_FREE)
-def moments_rows(x: Any, means: Any, squares: Any) -> None:
-    """Write the mean of each row and the sum of the squares about it."""
-    width = x.shape[1]
-    for i in range(x.shape[0]):
-        m = np.float32(0)
-        for j in range(width):
-            m += x[i, j]
-        m /= np.float32(width)
-        s = np.float32(0)
-        for j in range(width):
-            s += (x[i, j] - m) * (x[i, j] - m)
-        means[i], squares[i] = m, s
-
-
-@_compiled(_FREE)
-def affine_rows(x: Any, mean: Any, factor: Any, shift: Any, out: Any) -> None:
-    """Write rows less a mean, times a factor, plus a shift."""
-    for i in range(x.shape[0]):
-        m, f, s = mean[i], factor[i], shift[i]
-        for j in range(x.shape[1]):
-            out[i, j] = (x[i, j] - m) * f + s
-
-
-@_compiled(_FREE)
-def dots_rows(g: Any, x: Any, mean: Any, sums: Any, dots: Any) -> None:
-    """Write the sum of each row of `g`, and of its products with the row of `x` less a mean."""
-    for i in range(x.shape[0]):
-        m, s, d = mean[i], np.float32(0), np.float32(0)
-        for j in range(x.shape[1]):
-            s += g[i, j]
-            d += g[i, j] * (x[i, j] - m)
-        sums[i], dots[i] = s, d
-
-
-@_compiled(_FREE)
-def combine_rows(g: Any, x: Any, mean: Any, factor: Any, along: Any, level: Any, out: Any) -> None:
-    """Write ``g * factor - (x - mean) * along - level``, with numbers for each row."""
-    for i in range(x.shape[0]):
-        m, f, a, c = mean[i], factor[i], along[i], level[i]
-        for j in range(x.shape[1]):
-            out[i, j] = g[i, j] * f - (x[i, j] - m) * a - c
 
 
 # --- Running sums and products ----------------------------------------------------------------------

@@ -39,6 +39,22 @@ def _as_bits(context: Any, x: Any) -> Any:
     return numba.int32(numba.float32), generate
 
 
+@intrinsic
+def _as_float64(context: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return numba.float64(numba.int64), generate
+
+
+@intrinsic
+def _as_bits64(context: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return numba.int64(numba.float64), generate
+
+
 @inline
 def _exp_parts(x: Any) -> Any:
     """Return n and p with exp(x) = 2**n * (1 + p), for x that is neither too large nor too small."""

@@ -12,10 +12,10 @@ from . import epilogues as epilogues
 from . import gathering as gathering
 from . import joining as joining
 from . import moments as moments
-from . import norms as norms
 from . import products as products
 from . import reductions as reductions
 from . import rows as rows
+from . import rowwise as rowwise
 from . import scans as scans
 from . import selection as selection
 from . import windows as windows

@@ -1,20 +1,22 @@
-"""Softmax, its logarithm and the cross entropy of rows: a block for each row, which stays in registers where it fits.
+"""What row-wise kernels share, and the cross entropy of rows: an override, which reads the logits once each way.
 
-Every function takes `out=` arrays made before, and none asks the GPU for a value: all may be captured in a CUDA graph.
-16-bit numbers are computed with as float. NaN, and rows of infinities, give what torch gives.
+Its value is logsumexp's statement less the label's element, its gradient softmax's less one at the label; a pass over
+rows of a vocabulary's size is what takes time (benchmarks/gpu.py, cross_entropy). Functions take `out=` arrays made
+before, and none asks the GPU for a value: all may be captured in a CUDA graph. 16-bit numbers are computed with as
+float. NaN, and rows of infinities, give what torch gives.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from . import bounds
-from .launching import Kernels, aligned, dense, is_float, made
+from .launching import Kernels, aligned, dense, empty, is_float, made
+from .table import override
 
-__all__ = ["cross_entropy", "cross_entropy_back", "logsumexp", "logsumexp_back", "softmax", "softmax_back"]
+__all__ = ["WALK", "cross_entropy", "cross_entropy_back", "pack_of", "shape_of_blocks"]
 
 _F32 = np.dtype(np.float32)
 
@@ -35,205 +37,6 @@ template <int N, typename A, typename B> __device__ __forceinline__ void walk(i6
 __device__ __forceinline__ W power(W x) { return sizeof(T) == 2 ? (W)__expf((float)x) : exp(x); }
 """
 
-_SOFTMAX = Kernels(
-    "typedef wide_of<T>::type W;\n"
-    + WALK
-    + r"""
-// A level and the sum of exponentials beneath it; rows of nothing but -inf have the sum 0.
-struct S { W top, sum; };
-__device__ __forceinline__ void add(S& s, W x) {
-    if (x > s.top) { s.sum = s.sum * power(s.top - x) + (1 + (x - x)); s.top = x; }
-    else if (!(x == -INFINITE)) s.sum += power(x - s.top);
-}
-__device__ __forceinline__ S join(S a, S b) {
-    W top = a.top > b.top ? a.top : b.top;
-    return S{top, (a.top == top ? a.sum : a.sum * power(a.top - top)) + (b.top == top ?
-            b.sum : b.sum * power(b.top - top))};
-}
-__device__ __forceinline__ S block_join(S s) {
-    __shared__ S part[32];
-    for (int k = 16; k > 0; k >>= 1) s = join(s, S{__shfl_xor_sync(0xffffffff, s.top, k),
-            __shfl_xor_sync(0xffffffff, s.sum, k)});
-    if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = s;
-    __syncthreads();
-    s = part[0];
-    for (int k = 1; k < (blockDim.x >> 5); ++k) s = join(s, part[k]);
-    return s;
-}
-// The whole row in registers: K packs of P elements in each thread.
-extern "C" __global__ void held(const T* x, O* y, i64 n) {
-    const Pack<T, P>* row = (const Pack<T, P>*)(x + blockIdx.x * n);
-    Pack<O, P>* to = (Pack<O, P>*)(y + blockIdx.x * n);
-    int packs = n / P;
-    W e[K * P], top = -INFINITE, sum = 0;
-    #pragma unroll
-    for (int k = 0; k < K; ++k) {
-        int i = threadIdx.x + k * blockDim.x;
-        if (i < packs) {
-            Pack<T, P> v = row[i];
-            #pragma unroll
-            for (int j = 0; j < P; ++j) { e[k * P + j] = (W)v.v[j]; top = join_amax(top, e[k * P + j]); }
-        } else {
-            #pragma unroll
-            for (int j = 0; j < P; ++j) e[k * P + j] = -INFINITE;
-        }
-    }
-    top = block_amax(top);
-    #pragma unroll
-    for (int k = 0; k < K; ++k) if (threadIdx.x + k * blockDim.x < packs) {
-        #pragma unroll
-        for (int j = 0; j < P; ++j) {
-            W d = e[k * P + j] - top, f = power(d);
-            sum += f;
-            e[k * P + j] = LOG ? d : f;
-        }
-    }
-    sum = block_sum(sum);
-    W factor = LOG ? log(sum) : 1 / sum;
-    #pragma unroll
-    for (int k = 0; k < K; ++k) {
-        int i = threadIdx.x + k * blockDim.x;
-        if (i < packs) {
-            Pack<O, P> v;
-            #pragma unroll
-            for (int j = 0; j < P; ++j) v.v[j] = (O)(LOG ? e[k * P + j] - factor : e[k * P + j] * factor);
-            to[i] = v;
-        }
-    }
-}
-// The logarithm of a row's sum of exponentials; infinities may meet here.
-__device__ __forceinline__ void meet(S& s, W x) {
-    if (x > s.top) { s.sum = s.sum * power(s.top - x) + 1; s.top = x; }
-    else if (x == s.top) s.sum += x == -INFINITE ? 0 : 1;
-    else if (!(x == -INFINITE)) s.sum += power(x - s.top);
-}
-extern "C" __global__ void level(const T* x, O* y, i64 n) {
-    i64 start = blockIdx.x * n;
-    const T* row = x + start;
-    S s{-INFINITE, 0};
-    walk<P>(start, n, [&](i64 i) {
-        Pack<T, P> v = *(const Pack<T, P>*)(row + i);
-        #pragma unroll
-        for (int j = 0; j < P; ++j) meet(s, (W)v.v[j]);
-    }, [&](i64 i) { meet(s, (W)row[i]); });
-    s = block_join(s);
-    if (threadIdx.x == 0) y[blockIdx.x] = (O)(s.top + log(s.sum));
-}
-extern "C" __global__ void level_back(const G* g, const T* x, const T* level, O* y, i64 n) {
-    i64 start = blockIdx.x * n;
-    W share = (W)g[blockIdx.x], top = (W)level[blockIdx.x];
-    walk<P>(start, n, [&](i64 i) {
-        Pack<T, P> v = *(const Pack<T, P>*)(x + start + i);
-        Pack<O, P> w;
-        #pragma unroll
-        for (int j = 0; j < P; ++j) w.v[j] = (O)(share * power((W)v.v[j] - top));
-        *(Pack<O, P>*)(y + start + i) = w;
-    }, [&](i64 i) { y[start + i] = (O)(share * power((W)x[start + i] - top)); });
-}
-extern "C" __global__ void walked(const T* x, O* y, i64 n) {
-    i64 start = blockIdx.x * n;
-    const T* row = x + start;
-    O* to = y + start;
-    S s{-INFINITE, 0};
-    walk<P>(start, n, [&](i64 i) {
-        Pack<T, P> v = *(const Pack<T, P>*)(row + i);
-        #pragma unroll
-        for (int j = 0; j < P; ++j) add(s, (W)v.v[j]);
-    }, [&](i64 i) { add(s, (W)row[i]); });
-    s = block_join(s);
-    W factor = LOG ? log(s.sum) : 1 / s.sum;
-    walk<P>(start, n, [&](i64 i) {
-        Pack<T, P> v = *(const Pack<T, P>*)(row + i);
-        Pack<O, P> w;
-        #pragma unroll
-        for (int j = 0; j < P; ++j) { W d = (W)v.v[j] - s.top; w.v[j] = (O)(LOG ? d - factor : power(d) * factor); }
-        *(Pack<O, P>*)(to + i) = w;
-    }, [&](i64 i) { W d = (W)row[i] - s.top; to[i] = (O)(LOG ? d - factor : power(d) * factor); });
-}
-// (A, n, B): a thread for each of A and B.
-extern "C" __global__ void columns(const T* x, O* y, i64 count, i64 n, i64 B) {
-    i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x;
-    if (at >= count) return;
-    i64 first = at / B * n * B + at % B;
-    S s{-INFINITE, 0};
-    for (i64 i = 0; i < n; ++i) add(s, (W)x[first + i * B]);
-    W factor = LOG ? log(s.sum) : 1 / s.sum;
-    for (i64 i = 0; i < n; ++i) {
-        W d = (W)x[first + i * B] - s.top;
-        y[first + i * B] = (O)(LOG ? d - factor : power(d) * factor);
-    }
-}
-__device__ __forceinline__ W along(W g, W y) { return LOG ? g : g * y; }
-__device__ __forceinline__ W back(W g, W y, W sum) { return LOG ? g - power(y) * sum : y * (g - sum); }
-extern "C" __global__ void held_back(const G* g, const T* y, O* x, i64 n) {
-    const Pack<G, P>* left = (const Pack<G, P>*)(g + blockIdx.x * n);
-    const Pack<T, P>* right = (const Pack<T, P>*)(y + blockIdx.x * n);
-    Pack<O, P>* to = (Pack<O, P>*)(x + blockIdx.x * n);
-    int packs = n / P;
-    Pack<G, P> u[K];
-    Pack<T, P> v[K];
-    W sum = 0;
-    #pragma unroll
-    for (int k = 0; k < K; ++k) {
-        int i = threadIdx.x + k * blockDim.x;
-        if (i < packs) {
-            u[k] = left[i];
-            v[k] = right[i];
-            #pragma unroll
-            for (int j = 0; j < P; ++j) sum += along((W)u[k].v[j], (W)v[k].v[j]);
-        }
-    }
-    sum = block_sum(sum);
-    #pragma unroll
-    for (int k = 0; k < K; ++k) {
-        int i = threadIdx.x + k * blockDim.x;
-        if (i < packs) {
-            Pack<O, P> w;
-            #pragma unroll
-            for (int j = 0; j < P; ++j) w.v[j] = (O)back((W)u[k].v[j], (W)v[k].v[j], sum);
-            to[i] = w;
-        }
-    }
-}
-extern "C" __global__ void walked_back(const G* g, const T* y, O* x, i64 n) {
-    i64 start = blockIdx.x * n;
-    const G* left = g + start;
-    const T* right = y + start;
-    O* to = x + start;
-    W sum = 0;
-    walk<P>(start, n, [&](i64 i) {
-        Pack<G, P> u = *(const Pack<G, P>*)(left + i);
-        Pack<T, P> v = *(const Pack<T, P>*)(right + i);
-        #pragma unroll
-        for (int j = 0; j < P; ++j) sum += along((W)u.v[j], (W)v.v[j]);
-    }, [&](i64 i) { sum += along((W)left[i], (W)right[i]); });
-    sum = block_sum(sum);
-    walk<P>(start, n, [&](i64 i) {
-        Pack<G, P> u = *(const Pack<G, P>*)(left + i);
-        Pack<T, P> v = *(const Pack<T, P>*)(right + i);
-        Pack<O, P> w;
-        #pragma unroll
-        for (int j = 0; j < P; ++j) w.v[j] = (O)back((W)u.v[j], (W)v.v[j], sum);
-        *(Pack<O, P>*)(to + i) = w;
-    }, [&](i64 i) { to[i] = (O)back((W)left[i], (W)right[i], sum); });
-}
-extern "C" __global__ void columns_back(const G* g, const T* y, O* x, i64 count, i64 n, i64 B) {
-    i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x;
-    if (at >= count) return;
-    i64 first = at / B * n * B + at % B;
-    W sum = 0;
-    for (i64 i = 0; i < n; ++i) sum += along((W)g[first + i * B], (W)y[first + i * B]);
-    for (i64 i = 0; i < n; ++i) x[first + i * B] = (O)back((W)g[first + i * B], (W)y[first + i * B], sum);
-}
-""",
-    "T",
-    "G",
-    "O",
-    "P",
-    "K",
-    "LOG",
-)
-
 
 def shape_of_blocks(n: int, pack: int, apart: bool) -> tuple[int, int, int]:
     """Return the elements of a pack, the packs that a thread holds (0: too many for registers) and the threads.
@@ -252,65 +55,6 @@ def shape_of_blocks(n: int, pack: int, apart: bool) -> tuple[int, int, int]:
 def pack_of(*arrays: Any) -> int:
     """Return how many elements are read at once: 16 bytes of the smallest."""
     return 16 // min([a.itemsize for a in arrays])
-
-
-def _three(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
-    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-
-
-def softmax(x: Any, axis: int, log: bool, out: Any = None) -> Any:
-    """Return the softmax along an axis, or its logarithm; None where CuPy must do it."""
-    if not is_float(x) or not x.size:
-        return None
-    x, out = dense(x), made(out, x.shape, x.dtype)
-    rows, n, after = _three(x.shape, axis)
-    types = x.dtype.char, x.dtype.char, out.dtype.char
-    if after > 1:
-        count = rows * after
-        _SOFTMAX.launch("columns", (*types, 1, 1, int(log)), -(-count // 128), 128, (x, out, count, n, after))
-        return out
-    pack, held, threads = shape_of_blocks(n, pack_of(x, out), not aligned(x, out))
-    name = "held" if held else "walked"
-    _SOFTMAX.launch(name, (*types, pack, held or 1, int(log)), rows, threads, (x, out, n))
-    return out
-
-
-def softmax_back(g: Any, y: Any, axis: int, log: bool, out: Any = None) -> Any:
-    """Return the gradient of the input, given the result `y` and its gradient; None where CuPy must do it."""
-    if not is_float(y) or not is_float(g) or not y.size or g.shape != y.shape:
-        return None
-    g, y, out = dense(g), dense(y), made(out, y.shape, y.dtype)
-    rows, n, after = _three(y.shape, axis)
-    types = y.dtype.char, g.dtype.char, out.dtype.char
-    if after > 1:
-        count = rows * after
-        _SOFTMAX.launch("columns_back", (*types, 1, 1, int(log)), -(-count // 128), 128, (g, y, out, count, n, after))
-        return out
-    pack, held, threads = shape_of_blocks(n, pack_of(g, y, out), not aligned(g, y, out))
-    name = "held_back" if held else "walked_back"
-    _SOFTMAX.launch(name, (*types, pack, held or 1, int(log)), rows, threads, (g, y, out, n))
-    return out
-
-
-def logsumexp(x: Any, out: Any = None) -> Any:
-    """Return the logarithm of the sum of exponentials of each row of a matrix; None where CuPy must do it."""
-    if not is_float(x) or not x.size:
-        return None
-    x, out, char = dense(x), made(out, x.shape[:1], x.dtype), x.dtype.char
-    pack = pack_of(x) if aligned(x) else 1
-    key = (char, char, out.dtype.char, pack, 1, 0)
-    _SOFTMAX.launch("level", key, x.shape[0], _threads(x.shape[1], pack), (x, out, x.shape[1]))
-    return out
-
-
-def logsumexp_back(g: Any, x: Any, level: Any, out: Any = None) -> Any:
-    """Return the gradient of a matrix, given what `logsumexp` found and the gradient of that."""
-    x, out = dense(x), made(out, x.shape, x.dtype)
-    pack = pack_of(x, out) if aligned(x, out) else 1
-    key = (x.dtype.char, g.dtype.char, out.dtype.char, pack, 1, 0)
-    args = (dense(g), x, dense(level), out, x.shape[1])
-    _SOFTMAX.launch("level_back", key, x.shape[0], _threads(x.shape[1], pack), args)
-    return out
 
 
 # --- Cross entropy ----------------------------------------------------------------------------------
@@ -453,3 +197,19 @@ def cross_entropy_back(g: Any, x: Any, labels: Any, ignored: int, logs: Any, cou
     args = (x, dense(g), dense(labels), logs, 0 if count is None else count, out, x.shape[1], ignored, int(g.size > 1))
     _ENTROPY.launch("back", key, x.shape[0], _threads(x.shape[1], pack), args)
     return out
+
+
+@override("cross_entropy")
+def _forward(x: Any, target: Any, ignored: int, reduction: int, wide: bool) -> Any:
+    loss = empty((), _F32) if wide and reduction else None
+    found = cross_entropy(x, target.astype(np.int64, copy=False), ignored, reduction, loss=loss)
+    return NotImplemented if found is None else (*found, None)
+
+
+@override("cross_entropy", gradient="x")
+def _backward(
+    g: Any, x: Any, target: Any, logs: Any, count: Any, at: Any, ignored: int, reduction: int, wide: bool
+) -> Any:
+    if logs is None:
+        return NotImplemented
+    return cross_entropy_back(g, x, target.astype(np.int64, copy=False), ignored, logs, count)

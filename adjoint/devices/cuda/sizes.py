@@ -29,3 +29,5 @@ BIAS = 1 << 20  # bytes of a product from which on it adds a bias itself
 PADDED_ROWS = 1 << 10  # rows of a matrix from which on some are added,
 PADDED_COLUMNS = 64  # and columns from which on rows that are no multiple of 16 bytes get some more
 COPIED_RESULT = 1 << 16  # bytes up to which what a program returns is copied
+ROWS_OF_PLANES = 32  # rows of planes from which on a block for each keeps a GPU busy,
+ROWS_PLANES = 1 << 17  # if they have no more elements than these
