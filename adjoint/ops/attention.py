@@ -32,7 +32,7 @@ from .piecewise import where_p
 from .precision import autocasting
 from .random import stream_of
 from .reduce import all_p
-from .shape import cast_p, reshape_p, transpose_p
+from .shape import cast_p, expand_p, reshape_p, transpose_p
 from .softmax import softmax_p
 
 
@@ -121,7 +121,13 @@ def _dropout_mask(q: Array, source: int, keep: float, seed: int) -> Array:
     return place_array(found.astype(q.dtype), device_of(q))  # type: ignore[no-any-return]
 
 
-dropout_mask_p = parametric(_dropout_mask, name="attention_dropout_mask", batch=None)
+def _dropout_mask_batch(q: Value, source: int, keep: float, seed: int) -> Value:
+    """Return the same mask for each element of a batch: they have one seed."""
+    one = dropout_mask_p(q[0], source, keep, seed)
+    return expand_p(reshape_p(one, (1, *one.shape)), (q.shape[0], *one.shape))
+
+
+dropout_mask_p = parametric(_dropout_mask, name="attention_dropout_mask", batch=_dropout_mask_batch)
 
 
 def _kept_of(q: Value, k: Value, keep: float, seed: int) -> Any:

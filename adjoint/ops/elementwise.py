@@ -309,9 +309,7 @@ addcdiv_p = elementwise(
 _addcmul_, _addcdiv_ = inplace(addcmul_p), inplace(addcdiv_p)
 
 
-def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None
-) -> Tensor:
+def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None) -> Tensor:
     """Add ``value * tensor1 * tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
@@ -320,10 +318,11 @@ def addcmul(
     return into(out, addcmul_p(input, tensor1, tensor2, value))
 
 
-def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
+def addcmul_(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
     """Add ``value * tensor1 * tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
+    require_tensor(tensor1, "tensor1", "addcmul_")
     require_tensor(tensor2, "tensor2", "addcmul_")
     _check_value(input, value, "addcmul_")
     return _addcmul_(input, tensor1, tensor2, value)
@@ -342,9 +341,7 @@ def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
         )
 
 
-def addcdiv(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None
-) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None) -> Tensor:
     """Add ``value * tensor1 / tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcdiv", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
@@ -354,12 +351,13 @@ def addcdiv(
     return into(out, addcdiv_p(input, tensor1, tensor2, value))
 
 
-def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
+def addcdiv_(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
     """Add ``value * tensor1 / tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
-    _refuse_integers(tensor1, tensor2)
+    require_tensor(tensor1, "tensor1", "addcdiv_")
     require_tensor(tensor2, "tensor2", "addcdiv_")
+    _refuse_integers(tensor1, tensor2)
     _check_value(input, value, "addcdiv_")
     return _addcdiv_(input, tensor1, tensor2, value)
 

@@ -194,8 +194,10 @@ class _Counter(Observer):
         self.count = count
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        """Run a primitive and count it."""
+        """Run a primitive and count it, unless it is part of another's kernel: then its operands are arrays."""
         out = self.proceed(op, inputs, params, run)
+        if not any(isinstance(x, TensorBase) for x in inputs):
+            return out
         self.count(*_operator(op, inputs, params, out), out)
         return out
 

@@ -312,12 +312,12 @@ def _power64(x: Any, y: Any) -> Any:
 _SINGLE = {
     "exp": _exp32, "log": _log32, "tanh": _tanh32, "erf": _erf32, "sin": _sin32, "cos": _cos32, "log1p": _log1p32,
     "expm1": _expm1_32, "log1p_exp": _log1p_exp32, "normal_cdf": _normal_cdf32, "logaddexp": _logaddexp32,
-    "hypot": _hypot32, "power": _power32,
+    "hypot": _hypot32, "power": _power32, "exp_below": exp_below,
 }  # fmt: skip
 _DOUBLE = {
     "exp": math.exp, "log": np.log, "tanh": math.tanh, "erf": math.erf, "sin": math.sin, "cos": math.cos,
     "log1p": np.log1p, "expm1": np.expm1, "log1p_exp": _log1p_exp64, "normal_cdf": _normal_cdf64,
-    "logaddexp": _logaddexp64, "hypot": np.hypot, "power": _power64,
+    "logaddexp": _logaddexp64, "hypot": np.hypot, "power": _power64, "exp_below": math.exp,
 }  # fmt: skip
 _OF_BOTH = {"sqrt": np.sqrt, "log2": np.log2, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh}
 NAMES: dict[str, Any] = {
