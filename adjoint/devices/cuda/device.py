@@ -10,7 +10,7 @@ import math
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from sys import getrefcount
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -137,10 +137,10 @@ class CUDA(Device):
 
     @property
     def special(self) -> Any:
-        """CuPy's."""
+        """CuPy's, but for scaled Bessel functions, which are NaN there where the unscaled ones overflow."""
         from cupyx.scipy import special  # type: ignore[import-not-found, unused-ignore]
 
-        return special
+        return SimpleNamespace(**{n: f for n, f in vars(special).items() if n not in ("i0e", "i1e", "k0e", "k1e")})
 
     def program(self, graph: Any, kernels: Any) -> object:
         """Return what replays a captured graph as kernels recorded into a CUDA graph."""
