@@ -268,6 +268,15 @@ def _special_functions(device: Device) -> Callable[[str], Kernel]:
     @cache
     def find(name: str) -> Kernel:
         found: Kernel | None = getattr(device.special, name, None)
-        return through_host(f"special.{name}")(function(name)) if found is None else found
+        return through_host(f"special.{name}")(function(name)) if found is None else _in_double(found)
 
     return find
+
+
+def _in_double(found: Kernel) -> Kernel:
+    """Return a device's function that computes in double precision: in single, CuPy's flush denormals to 0."""
+
+    def widened(*arrays: Any) -> Any:
+        return found(*[a.astype(np.float64) if getattr(a, "dtype", np.float64) == np.float32 else a for a in arrays])
+
+    return widened

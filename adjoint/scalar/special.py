@@ -84,9 +84,8 @@ def special(name: str, part: int | None = None) -> Kernel:
             found = "ComplexFloat" if dtype.itemsize == 8 else "ComplexDouble"
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{found}': it takes real numbers")
         library = next((libraries[type(a)] for a in arrays if type(a) in libraries), function)
-        if library is not function or dtype.itemsize == 2:  # CuPy's flush denormals to 0, but in double precision
-            wide = np.float64 if library is not function else np.float32
-            arrays = tuple(a.astype(wide) if getattr(a, "dtype", None) == dtype else a for a in arrays)
+        if dtype.itemsize == 2:
+            arrays = tuple(a.astype(np.float32) if getattr(a, "dtype", None) == dtype else a for a in arrays)
         out = library(name)(*arrays)
         out = out if part is None else out[part]
         return out if out.dtype == dtype else out.astype(dtype)
