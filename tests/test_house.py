@@ -170,14 +170,15 @@ def test_nothing_outside_the_package_is_changed(path: Path) -> None:
 
 _THREADS_OR_SIZES = r"^_?[A-Z][A-Z_]* = (?:\d+ << \d+|\d[\d_]*)\b(?!\.)(?!\s*[/*])"
 NAMED_IN_OPS = {
-    r"\bis (?:not )?(?:np\.)?ndarray\b|\bcupy\b": 97,
-    r"\bprovider\b|\.gpu\(|\bLARGE\b|\bfused\.": 51,
-    _THREADS_OR_SIZES: 11,
-    r"^\s*from \.\.devices": 32,
+    r"\bis (?:not )?(?:np\.)?ndarray\b|\bcupy\b": 6,
+    r"\bprovider\b|\.gpu\(|\bLARGE\b|\bfused\.": 0,
+    _THREADS_OR_SIZES: 1,
+    r"^\s*from \.\.devices": 4,
 }
-FORMULAS_OUTSIDE = {"compiler/decomposition.py": 17}  # primitives with a formula of their own there
+# Primitives with a formula of their own there; the second has named scalar functions in the CPU's language.
+FORMULAS_OUTSIDE = {"compiler/decomposition.py": 10, "devices/cpu/mathematics.py": 11}
 ACROSS_DEVICES = 5  # imports between the folders of CPU and CUDA
-SHARE_OF_ANY = 0.381  # of the annotations in the packages below, those that are bare `Any`
+SHARE_OF_ANY = 0.322  # of the annotations in the packages below, those that are bare `Any`
 TYPED = ("core", "ops", "devices", "scalar", "compiler")
 
 

@@ -13,7 +13,6 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.folding import fold, joined
 from ..core.recorders import Primitive, parametric
-from ..devices.cpu import provider
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .compare import zeros_p
@@ -304,11 +303,6 @@ def _prod(x: Array, axes: Axes, keepdims: bool) -> Array:
 
 def _prod_x(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
     return kept(g, x.ndim, axes, keepdims) * others(x, axes)
-
-
-def both_on_gpu(g: Any, x: Any) -> Any:
-    """Return the GPU's kernels where a gradient and a value are arrays there; else None."""
-    return None if provider.gpu(g) is None else provider.gpu(x)
 
 
 def others(x: Any, axes: tuple[int, ...]) -> Any:

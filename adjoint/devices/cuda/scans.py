@@ -44,7 +44,7 @@ struct E { PARTS };
 __device__ __forceinline__ W log_add(W a, W b) {
     W high = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
     if (high == low && high - high != 0) return high;
-    return high + log1p(exp(low - high));
+    return high + log1p_exp(low - high);
 }
 __device__ __forceinline__ E join(E a, E b) { return JOIN; }
 __device__ __forceinline__ E up(E e, int k) { return SHUFFLE; }
