@@ -1,4 +1,4 @@
-"""The house of STYLE.md: who may import whom, what the package never does, what every function has."""
+"""The layout: which package may import whom, what the package never does, what every function has."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from adjoint.core.nodes import registry
 PACKAGE = Path(__file__).resolve().parent.parent / "adjoint"
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
 
-# From the cellar up. A file imports from its own room and from rooms that stand before it in this list.
-ROOMS = [
+# From the bottom up. A file imports from its own package and from packages that stand before it in this list.
+PACKAGES = [
     "_version", "_typing", "_paths", "errors", "printing", "scalar", "devices", "core", "return_types", "ops",
     "methods", "subclasses", "tensor", "quasirandom", "settings", "overrides", "random", "payloads", "autograd",
     "library", "tree", "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked", "cuda",
@@ -28,7 +28,7 @@ ROOMS = [
     "explanation", "viz", "multiprocessing", "futures", "distributed", "testing", "fx", "export", "compat", "demo",
     "__main__",
 ]  # fmt: skip
-RANK = {room: number for number, room in enumerate(ROOMS)}
+RANK = {package: number for number, package in enumerate(PACKAGES)}
 
 # Words that must not be spoken when adjoint is imported.
 HEAVY = ["numba", "cupy", "scipy", "triton", "torch", "mpi4py", "opt_einsum", "optree", "safetensors", "graphviz"]
@@ -39,7 +39,7 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -47,8 +47,8 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-def imported_rooms(path: Path, node: ast.stmt) -> Iterator[str]:
-    """Yield the rooms that an import statement of a file names."""
+def imported_packages(path: Path, node: ast.stmt) -> Iterator[str]:
+    """Yield the packages that an import statement of a file names."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             if alias.name.split(".")[0] == "adjoint":
@@ -62,7 +62,7 @@ def imported_rooms(path: Path, node: ast.stmt) -> Iterator[str]:
         target = node.module.split(".")[1:]
     else:
         target = here[: len(here) - (node.level - 1)] + (node.module.split(".") if node.module else [])
-    if target == ["core", "device"] and room_of(path) == "devices":
+    if target == ["core", "device"] and package_of(path) == "devices":
         return  # whose arrays are these: that much a kernel may ask
     if target:
         yield target[0]
@@ -89,29 +89,29 @@ def top_level(module: ast.Module) -> Iterator[ast.stmt]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_a_file_imports_only_from_its_own_room_and_rooms_above(path: Path) -> None:
-    room = room_of(path)
-    if room == "__init__":
+def test_a_file_imports_only_from_its_own_package_and_packages_above(path: Path) -> None:
+    package = package_of(path)
+    if package == "__init__":
         return
-    assert room in RANK, f"{room} has no place in the list of rooms"
+    assert package in RANK, f"{package} has no place in the list of packages"
     for node in top_level(tree(path)):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            for target in imported_rooms(path, node):
-                assert target in RANK, f"{name_of(path)}:{node.lineno} imports {target}, which is no room"
-                assert RANK[target] <= RANK[room], f"{name_of(path)}:{node.lineno}: {room} stands before {target}"
+            for target in imported_packages(path, node):
+                assert target in RANK, f"{name_of(path)}:{node.lineno} imports {target}, which is no package"
+                assert RANK[target] <= RANK[package], f"{name_of(path)}:{node.lineno}: {package} stands before {target}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_an_import_against_the_direction_says_why(path: Path) -> None:
-    """Inside a function a file may import from a room below; a comment there, or right above, says why."""
-    lines, rank = path.read_text().splitlines(), RANK.get(room_of(path), len(ROOMS))
+    """Inside a function a file may import from a package below; a comment there, or right above, says why."""
+    lines, rank = path.read_text().splitlines(), RANK.get(package_of(path), len(PACKAGES))
     for function in ast.walk(tree(path)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in ast.walk(function):
             if not isinstance(node, ast.Import | ast.ImportFrom):
                 continue
-            if any(RANK[target] > rank for target in imported_rooms(path, node)):
+            if any(RANK[target] > rank for target in imported_packages(path, node)):
                 before = node.lineno - 2
                 while before > function.lineno and lines[before].lstrip().startswith(("import ", "from ")):
                     before -= 1
@@ -183,7 +183,7 @@ TYPED = ("core", "ops", "devices", "scalar", "compiler")
 
 
 def texts(*packages: str) -> Iterator[tuple[Path, str]]:
-    return ((path, path.read_text()) for path in FILES if room_of(path) in packages)
+    return ((path, path.read_text()) for path in FILES if package_of(path) in packages)
 
 
 @pytest.mark.parametrize("pattern", NAMED_IN_OPS)
@@ -211,7 +211,7 @@ def formulas_in(module: ast.Module) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) not in ("ops", "scalar")], ids=name_of)
+@pytest.mark.parametrize("path", [p for p in FILES if package_of(p) not in ("ops", "scalar")], ids=name_of)
 def test_no_table_of_formulas_outside_of_ops(path: Path) -> None:
     found = formulas_in(tree(path))
     assert len(found) <= FORMULAS_OUTSIDE.get(name_of(path), 0), sorted(found)
@@ -232,7 +232,7 @@ def test_the_share_of_any() -> None:
     annotations = [
         found
         for path in FILES
-        if room_of(path) in TYPED
+        if package_of(path) in TYPED
         for node in ast.walk(tree(path))
         if (found := getattr(node, "annotation", None) or getattr(node, "returns", None)) is not None
     ]
@@ -306,7 +306,7 @@ def is_repeated(function: ast.FunctionDef) -> bool:
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_every_public_function_says_what_it_does(path: Path) -> None:
     inherited = {"apply", "concrete", "remove", "clone", "lifted", "verify", "kept_cells", "gradients"}
-    if room_of(path) == "devices":
+    if package_of(path) == "devices":
         return
     for function in public_functions(path):
         if function.name in inherited or is_repeated(function):
@@ -339,7 +339,7 @@ def test_every_module_says_what_it_is(path: Path) -> None:
 
 def test_the_top_level_shows_the_product() -> None:
     """What exists only so that programs written for torch find a name is in `compat`."""
-    assert {room_of(path) for path in FILES} == {*ROOMS, "__init__"}
+    assert {package_of(path) for path in FILES} == {*PACKAGES, "__init__"}
 
 
 @pytest.mark.parametrize("name", sorted(_paths._FILES))
