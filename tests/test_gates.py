@@ -107,6 +107,10 @@ def test_the_table_so_far_is_printed_when_a_user_has_had_enough(fakes: Path, cap
         return begin(seconds, function, arguments)
 
     monkeypatch.setattr(table.threading, "Timer", interrupting)
-    assert table.main(["good", "endless", "bad"]) == 1
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
+    try:
+        assert table.main(["good", "endless", "bad"]) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
     said = capsys.readouterr().out
     assert re.search(r"\ngood +5 ", said) and "interrupted" in said and "\nbad" not in said

@@ -257,7 +257,7 @@ def _formula_of(rule: Rule, name: str, numbers: str, static: str) -> Kernel:
 def _unary(op: Op) -> Kernel:
     """Return the recorder of an op of one input and no parameters."""
     if op.saves.derived:
-        return _named(op)
+        return lambda input, out=None: _into(out, general(op, (input,), ()))
     kernel, pick, variants = op.kernel, op.saves.pickers[0], op.variants
     floating, recorded = op.traits.floating, op.rules[0] is not None
 

@@ -26,7 +26,7 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, nary, public, unary
 from ..core.tensor import TensorBase
-from .arguments import dtype_of, require_any, require_pair, require_tensor
+from .arguments import dtype_of, require_any, require_pair, require_tensor, require_tensors
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
 from .literals import check_fits, depth_outside
@@ -322,8 +322,7 @@ def addcmul_(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value
     """Add ``value * tensor1 * tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
-    require_tensor(tensor1, "tensor1", "addcmul_")
-    require_tensor(tensor2, "tensor2", "addcmul_")
+    require_tensors("addcmul_", self=input, tensor1=tensor1, tensor2=tensor2)
     _check_value(input, value, "addcmul_")
     return _addcmul_(input, tensor1, tensor2, value)
 
@@ -355,8 +354,7 @@ def addcdiv_(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value
     """Add ``value * tensor1 / tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
-    require_tensor(tensor1, "tensor1", "addcdiv_")
-    require_tensor(tensor2, "tensor2", "addcdiv_")
+    require_tensors("addcdiv_", self=input, tensor1=tensor1, tensor2=tensor2)
     _refuse_integers(tensor1, tensor2)
     _check_value(input, value, "addcdiv_")
     return _addcdiv_(input, tensor1, tensor2, value)

@@ -347,9 +347,7 @@ def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, ow
         last = shift + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
         if last < math.prod(x_shape):  # a part of the input, as views are
             whole, item = module_of(g).zeros(x_shape, g.dtype), g.itemsize
-            part = layout.looking_into(
-                whole.reshape(-1), g.dtype, shift * item, shape, tuple(s * item for s in strides)
-            )
+            part = layout.offset_view(whole, tuple(shape), tuple(s * item for s in strides), shift * item)
             if not overlaps_itself(part):
                 part[...] = g
                 return whole

@@ -19,8 +19,6 @@ from .boxes import Box, Boxes, boxes
 
 HERE = boxes.name
 NO_GRADIENT = {"standard_gamma_grad", "dirichlet_grad", "qr_r"}  # whose derivatives are refused, as in torch
-# What still takes another class than NumPy's for a GPU.
-PENDING = {"scatter_reduce": "kernels of CUDA"}
 
 
 def _computed(name: str, sample: Sample, place: str) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
@@ -49,7 +47,7 @@ def _numbers(x: Any) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.xfail(reason=PENDING[n])) if n in PENDING else n for n in sorted(registry)],
+    sorted(registry),
 )
 def test_a_primitive_computes_what_the_cpu_does(name: str) -> None:
     for sample in samples(name):
