@@ -94,6 +94,8 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
     ("hypot_ of a number", lambda: X.clone().hypot_(1.5), TypeError, r"hypot_\(\): argument 'other' .* not float"),
     ("logical_or_ of a number", lambda: X.clone().logical_or_(1), TypeError, "must be Tensor, not int"),
     ("nextafter_ of a number", lambda: X.clone().nextafter_(0), TypeError, "must be Tensor, not int"),
+    ("topk of booleans", lambda: adjoint.topk(X > 0, 1), RuntimeError, "topk does not support bool dtypes"),
+    ("fill_ of a number", lambda: adjoint.fill_(True, 0), TypeError, "'input' must be Tensor, not bool"),
     ("addcdiv_ of a number", lambda: X.clone().addcdiv_(0, X), TypeError, "'tensor1' .* must be Tensor, not int"),
     ("ge_ of a complex number", lambda: X.clone().ge_(1j), NotImplementedError, "ge_cpu"),
     ("round to decimals", lambda: adjoint.round(X.long(), decimals=1), NotImplementedError, "'Long'"),

@@ -787,6 +787,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
 
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Overwrite every element with one value."""
+    require_tensor(input, "input", "fill_")
     _refuse_many(value)
     if type(value) is not float or value > 65504 or input.array.dtype.kind != "f":
         check_fits(value, dtypes.of(input.array.dtype))

@@ -123,6 +123,8 @@ def topk(
     >>> adjoint.topk(adjoint.tensor([1, 4, 2]), 2).values
     tensor([4, 2])
     """
+    if input.array.dtype.kind == "b":
+        raise RuntimeError("topk does not support bool dtypes on CPU; convert the input with .to(adjoint.uint8)")
     dim = either(dim, axis, -1)
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis] if input.array.ndim else 1
