@@ -234,20 +234,20 @@ def through_host(name: str) -> Callable[[Kernel], Kernel]:
     `name` is the op's, for the list in docs/coverage.md of those that make this trip.
     """
     through_host_names.add(name)
+    return _on_cpu
 
-    def decorate(kernel: Kernel) -> Kernel:
-        @wraps(kernel)
-        def call(*values: Array) -> Any:
-            for v in values:
-                device = by_class.get(type(v))
-                if device is not None and not device.is_host:
-                    found = kernel(*_on_host(values))
-                    return _back(found, device, device.index_of(v))
-            return kernel(*values)
 
-        return call
+def _on_cpu(kernel: Kernel) -> Kernel:
+    @wraps(kernel)
+    def call(*values: Array) -> Any:
+        for v in values:
+            device = by_class.get(type(v))
+            if device is not None and not device.is_host:
+                found = kernel(*_on_host(values))
+                return _back(found, device, device.index_of(v))
+        return kernel(*values)
 
-    return decorate
+    return call
 
 
 def _on_host(values: Iterable[Array]) -> list[Array]:
@@ -267,6 +267,8 @@ def _special_functions(device: Device) -> Callable[[str], Kernel]:
 
     @cache
     def find(name: str) -> Kernel:
+        if device.special is None:
+            return _on_cpu(function(name))
         found: Kernel | None = getattr(device.special, name, None)
         return through_host(f"special.{name}")(function(name)) if found is None else _in_double(found)
 
