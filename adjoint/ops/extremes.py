@@ -243,7 +243,7 @@ def _choose(primitive: Primitive, result: Any, input: Tensor, dim: int, keepdim:
 
 
 def max(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Tensor | None = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the largest element; with `dim` values and indices; of two tensors the larger elements.
@@ -268,7 +268,7 @@ def max(
 
 
 def min(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Tensor | None = None,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
     axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
@@ -413,7 +413,7 @@ nanmedian_p = _whole(_nanmedian_all, nanmedian_dim_p, "nanmedian")
 
 
 def median(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle element, the lower of two; with `dim` values and indices.
@@ -428,7 +428,7 @@ def median(
 
 
 def nanmedian(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
@@ -472,7 +472,7 @@ mode_p = _choice(_mode, "mode", "ModeBackward0")
 
 
 def mode(
-    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
+    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the commonest element along `dim` and a place where it is."""

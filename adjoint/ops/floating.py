@@ -122,7 +122,7 @@ class Frexp(NamedTuple):
     exponent: Any
 
 
-def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
+def frexp(input: Tensor, *, out: Any = None) -> Any:
     """Split into mantissa and exponent: ``input == mantissa * 2**exponent``."""
     result = Frexp(*frexp_p(input))
     return result if out is None else Frexp(*(into(o, r) for o, r in zip(out, result, strict=True)))

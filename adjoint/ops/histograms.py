@@ -101,7 +101,7 @@ def histogramdd(
     range: Any = None,
     weight: Tensor | None = None,
     density: bool = False,
-    out: Tensor | None = None,
+    out: Any = None,
 ) -> Any:
     """Count points of several coordinates in boxes."""
     require_tensor(input, "input", "histogramdd")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array, Axes, DType, Shape
+from ..core.dtypes import of
 from ..core.payload import Payload
 from ..core.primitive import Primitive, parameters_of
 from ..core.recorders import nary, parametric
@@ -49,7 +50,9 @@ class Row:
         """Take the largest, of complex numbers the largest real part; of nothing, zero."""
         if not count_of(v.shape, self.axes):
             return sum_p(v, self.axes, True)  # type: ignore[return-value]
-        return amax_p(v.real if v.dtype.kind == "c" else v, self.axes, True)  # type: ignore[return-value]
+        dtype = dtype_of(v)
+        real = cast_p(v, of(dtype).to_real().np) if dtype.kind == "c" else v
+        return amax_p(real, self.axes, True)  # type: ignore[return-value]
 
     def first(self, v: Array) -> Array:
         """Take the first element."""

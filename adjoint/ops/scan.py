@@ -331,13 +331,13 @@ def _run(primitive: Primitive, result: Any, input: Tensor, dim: int | None, out:
     return result(found if out is None else tuple(map(into, out, found)))
 
 
-def cummax(input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None) -> Any:
+def cummax(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
     """Find the largest element so far along `dim`, and its place."""
     dim = either(dim, axis)
     return _run(cummax_p, return_types.cummax, input, dim, out)
 
 
-def cummin(input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None) -> Any:
+def cummin(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
     """Find the smallest element so far along `dim`, and its place."""
     dim = either(dim, axis)
     return _run(cummin_p, return_types.cummin, input, dim, out)
