@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools as _functools
 import importlib as _importlib
 import math as _math
 import typing as _typing
@@ -25,6 +26,7 @@ from . import (
     testing as testing,
     utils as utils,
 )
+from . import errors as _errors
 from ._version import __version__
 from .autograd import (
     enable_grad as enable_grad,
@@ -60,7 +62,6 @@ from .core.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from .core.dtypes import bool_ as bool
 from .core.layout import (
     channels_last as channels_last,
     channels_last_3d as channels_last_3d,
@@ -86,6 +87,10 @@ from .settings import *  # noqa: F403
 from .tensor import Tensor as Tensor
 # isort: on
 
+if _typing.TYPE_CHECKING:  # `bool_ as bool` would count as private
+    bool: dtype
+else:
+    from .core.dtypes import bool_ as bool
 float = float32
 double = float64
 half = float16
@@ -111,8 +116,8 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 _ROOMS_LATER: frozenset[str] = frozenset({
     "_C", "accelerator", "amp", "compat", "compiler", "cpu", "distributed", "distributions", "explanation", "export",
     "func", "functional", "futures", "fx", "hub", "jit", "library", "masked", "multiprocessing", "nested", "nn",
-    "optim", "profiler", "quasirandom", "serialization", "sparse", "stand_in", "storage", "tree", "types", "version",
-    "viz",
+    "onnx", "optim", "profiler", "quasirandom", "serialization", "sparse", "stand_in", "storage", "tree", "types",
+    "version", "viz",
 })  # fmt: skip
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {
@@ -165,22 +170,29 @@ _NAMES_LATER |= dict.fromkeys(
 )  # fmt: skip
 
 if _typing.TYPE_CHECKING:  # the same, for type checkers and editors
+    # Names of modules that a star import, or a file of the same name, hides from them.
     from . import amp as amp
     from . import compiler as compiler
     from . import distributed as distributed
     from . import distributions as distributions
     from . import explanation as explanation
+    from . import fft as fft
     from . import func as func
     from . import futures as futures
     from . import fx as fx
     from . import library as library
+    from . import linalg as linalg
     from . import masked as masked
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim
     from . import profiler as profiler
     from . import quasirandom as quasirandom
+    from . import random as random
     from . import serialization as serialization
+    from . import signal as signal
+    from . import sparse as sparse
+    from . import special as special
     from . import tree as tree
     from . import viz as viz
     from .amp import autocast as autocast
@@ -196,6 +208,7 @@ if _typing.TYPE_CHECKING:  # the same, for type checkers and editors
     from .compiler import compile as compile
     from .explanation import explain as explain
     from .func import vmap as vmap
+    from .ops.create import tensor as tensor
     from .serialization import load as load
     from .serialization import save as save
 
@@ -210,7 +223,12 @@ def __getattr__(name: str) -> _Any:
         return globals()[name]
     if name.startswith("_foreach_"):  # ops on lists of tensors
         return getattr(_importlib.import_module("adjoint.ops.lists"), name)
-    raise AttributeError(f"module 'adjoint' has no attribute '{name}'")
+    raise AttributeError(f"module 'adjoint' has no attribute '{name}'{_suggestion(name)}")
+
+
+@_functools.cache  # hasattr() of the same name again and again
+def _suggestion(name: str) -> str:
+    return _errors.meant(name, __dir__())
 
 
 def __dir__() -> list[str]:

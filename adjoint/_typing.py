@@ -11,16 +11,33 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Protocol
+    from collections.abc import Iterator, Sequence
+    from typing import NamedTuple, Protocol
 
     from .core.device import device
+    from .core.dtypes import dtype
+    from .core.generator import Generator
+    from .core.layout import layout, memory_format
+    from .core.primitive import Op
     from .tensor import Tensor
 
+    # Arguments of public functions, named as in torch's signatures.
     DeviceLike: TypeAlias = device | str | int | None
+    DTypeArg: TypeAlias = dtype | None
+    LayoutArg: TypeAlias = layout | None
+    MemoryFormat: TypeAlias = memory_format | None
+    GeneratorArg: TypeAlias = Generator | None
+    Out: TypeAlias = Tensor | None
+    Outs: TypeAlias = Sequence[Tensor] | None
+    Dims: TypeAlias = int | Sequence[int] | None
+    Ints: TypeAlias = int | Sequence[int]  # sizes, kernel_size, stride, padding
+    Operand: TypeAlias = Tensor | bool | int | float | complex | np.generic
 
-    method: Callable[[Tensor], Tensor]  # a primitive of one input, and one of two, as users call them
-    operator: Callable[[Tensor, Any], Tensor]
+    class Extremes(NamedTuple):
+        """What `max` and `min` give along a dim."""
+
+        values: Tensor
+        indices: Tensor
 
     class Array(Protocol):
         """What kernels and rules compute with: NumPy's words, as arrays, Tensors, payloads and symbols speak them."""
@@ -53,10 +70,14 @@ if TYPE_CHECKING:
         def imag(self) -> Array: ...
         def __array__(self) -> np.ndarray[Any, Any]: ...
         def __len__(self) -> int: ...
+        def __bool__(self) -> bool: ...
+        def __int__(self) -> int: ...
+        def __index__(self) -> int: ...
+        def __float__(self) -> float: ...
         def __iter__(self) -> Iterator[Any]: ...
         def __eq__(self, other: object, /) -> Array: ...  # type: ignore[override]
         def __ne__(self, other: object, /) -> Array: ...  # type: ignore[override]
-        def __getitem__(self, key: Any, /) -> Any: ...
+        def __getitem__(self, key: Any, /) -> Array: ...
         def __setitem__(self, key: Any, value: Any, /) -> None: ...
         def __add__(self, other: Any, /) -> Array: ...
         def __radd__(self, other: Any, /) -> Array: ...
@@ -71,10 +92,15 @@ if TYPE_CHECKING:
         def __rtruediv__(self, other: Any, /) -> Array: ...
         def __itruediv__(self, other: Any, /) -> Array: ...
         def __pow__(self, other: Any, /) -> Array: ...
+        def __rpow__(self, other: Any, /) -> Array: ...
         def __matmul__(self, other: Any, /) -> Array: ...
+        def __rmatmul__(self, other: Any, /) -> Array: ...
         def __floordiv__(self, other: Any, /) -> Array: ...
         def __mod__(self, other: Any, /) -> Array: ...
         def __and__(self, other: Any, /) -> Array: ...
+        def __rand__(self, other: Any, /) -> Array: ...
+        def __ror__(self, other: Any, /) -> Array: ...
+        def __rxor__(self, other: Any, /) -> Array: ...
         def __or__(self, other: Any, /) -> Array: ...
         def __xor__(self, other: Any, /) -> Array: ...
         def __neg__(self) -> Array: ...
@@ -144,16 +170,46 @@ if TYPE_CHECKING:
         def round(self) -> Callable[..., Array]: ...
         @property
         def repeat(self) -> Callable[..., Array]: ...
+        @property
+        def diagonal(self) -> Callable[..., Array]: ...
+        @property
+        def sort(self) -> Kernel: ...
+        @property
+        def tolist(self) -> Kernel: ...
+
+    class Module(Protocol):
+        """NumPy, or a module that speaks its words about arrays of its own (`module_of`)."""
+
+        inf: float
+        nan: float
+        pi: float
+        add: Any
+        fft: Any
+        lib: Any
+        linalg: Any
+
+        def __getattr__(self, name: str) -> Callable[..., Array]: ...
 
     Value: TypeAlias = Array | Tensor  # what rules take and primitives return
+    # What forward-mode and batching rules take: one entry per input of the primitive.
+    Tangents: TypeAlias = Sequence[Value | None]
+    Inputs: TypeAlias = Sequence[Value]
 else:
-    Array = DeviceLike = Tensor = Value = Any
+    Array = DeviceLike = DTypeArg = GeneratorArg = Inputs = Ints = LayoutArg = MemoryFormat = Module = Op = Any
+    Dims = Operand = Out = Outs = Tangents = Tensor = Value = Any
 
 Scalar: TypeAlias = bool | int | float | complex | np.generic
 Number = Any  # of Python or NumPy, or a tensor without dimensions
 Shape: TypeAlias = tuple[int, ...]
 Axes: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
+NDArray: TypeAlias = np.ndarray[Any, Any]  # of NumPy, where compiled loops take nothing else
 Kernel: TypeAlias = Callable[..., Any]
 
-__all__ = ["Array", "Axes", "DType", "DeviceLike", "Kernel", "Number", "Scalar", "Shape", "Tensor", "Value"]
+Params: TypeAlias = tuple[Any, ...]  # a primitive's parameters: whatever its declaration says
+
+__all__ = [
+    "Array", "Axes", "DType", "DTypeArg", "DeviceLike", "Dims", "GeneratorArg", "Inputs", "Ints", "Kernel", "LayoutArg",
+    "MemoryFormat", "Module", "NDArray", "Number", "Op", "Operand", "Out", "Outs", "Params", "Scalar", "Shape",
+    "Tangents", "Tensor", "Value",
+]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import os
 import sys
@@ -55,7 +56,7 @@ def digits(count: int) -> tuple[Any, Any]:
 
 
 class Progress:
-    """A bar over ``range(count)``, with the latest values behind it.
+    """A bar over ``range(count)``, with the latest values behind it; without a terminal, a line every few seconds.
 
     Examples
     --------
@@ -64,24 +65,40 @@ class Progress:
     [0, 1, 2]
     """
 
+    seconds = 5.0  # between two lines where there is no terminal
+
     def __init__(self, count: int, what: str) -> None:
         self.count, self.what, self.values = count, what, ""
-        try:
-            from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
-        except ImportError:
-            self._bar = None
-        else:
-            self._bar = tqdm(total=count, desc=what, disable=not sys.stderr.isatty())
+        self._bar: Any = None
+        self._terminal = sys.stderr.isatty()
+        self._started = self._printed = time.monotonic()
+        if self._terminal:
+            with contextlib.suppress(ImportError):
+                from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
+
+                self._bar = tqdm(total=count, desc=what)
 
     def __iter__(self) -> Iterator[int]:
         for i in range(self.count):
             yield i
             if self._bar is not None:
                 self._bar.update()
-            elif sys.stderr.isatty():
+            elif self._terminal:
                 self._draw(i + 1)
+            else:
+                self._print(i + 1)
         if self._bar is not None:
             self._bar.close()
+
+    def _print(self, done: int) -> None:
+        """Print a line if the last one, or the start, was long enough ago."""
+        now = time.monotonic()
+        if now - self._printed < self.seconds:
+            return
+        self._printed = now
+        part = f"{self.what} {done}/{self.count} ({done / self.count:.0%}), {now - self._started:.0f} s"
+        sys.stderr.write(f"{part} {self.values}".rstrip() + "\n")
+        sys.stderr.flush()
 
     def _draw(self, done: int) -> None:
         filled = "█" * (30 * done // self.count)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import types
+from collections.abc import Iterable
 from typing import Any
+
+from .notebook import cell_of
 
 _package = os.path.dirname(__file__)
 # The source files of adjoint itself, and the names of text that it has printed: a frame of any other is the program's.
@@ -15,6 +18,19 @@ own_files = {
 
 class InPlaceError(RuntimeError):
     """A value that a backward rule kept was overwritten before the rule ran."""
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """Return what an error about an unknown name adds: the known name that is closest, if one is close.
+
+    CPython adds this itself to messages of at most 750 names.
+    """
+    import difflib
+
+    if name.startswith("_"):  # programs test for private names, and do not misspell them
+        return ""
+    found = difflib.get_close_matches(name, [n for n in names if not n.startswith("_")], n=1, cutoff=0.7)
+    return f"; did you mean '{found[0]}'?" if found else ""
 
 
 class FreedGraphError(RuntimeError):
@@ -45,7 +61,8 @@ def place(code: types.CodeType | None, lasti: int) -> str | None:
     """Return ``file:line`` of an instruction, or None where none was noted."""
     if code is None:
         return None
-    return f"{code.co_filename}:{line_of(code, lasti)}"
+    file = code.co_filename
+    return f"{cell_of(file) or file}:{line_of(code, lasti)}"
 
 
 def describe(value: Any) -> str:

@@ -10,10 +10,6 @@ from .ops.contraction import matmul
 from .ops.decomposition import (
     cholesky,
     cholesky_ex,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
     householder_product,
     ldl_factor,
     ldl_factor_ex,
@@ -23,26 +19,19 @@ from .ops.decomposition import (
     lu_factor_ex,
     lu_solve,
     qr,
-    svd,
-    svdvals,
 )
-from .ops.linalg import (
+from .ops.eigenvalues import eig, eigh, eigvals, eigvalsh, svd, svdvals
+from .ops.linalg import det, inv, inv_ex, slogdet, solve, solve_ex, solve_triangular
+from .ops.matrix_functions import (
     cond,
     cross,
-    det,
     diagonal,
-    inv,
-    inv_ex,
     lstsq,
     matrix_exp,
     matrix_power,
     matrix_rank,
     multi_dot,
     pinv,
-    slogdet,
-    solve,
-    solve_ex,
-    solve_triangular,
     tensorinv,
     tensorsolve,
     vander,

@@ -13,7 +13,7 @@ from typing import Any
 from .core import modes
 from .core.overrides import SubclassesOff, ask, disabled_torch_function, is_subclass, overloaded
 from .core.tensor import TensorBase
-from .subclasses import MODULES, NOT_ASKED, UNTOUCHED, Asking, enter_mode, leave_mode
+from .subclasses import MODULES, NOT_ASKED, UNTOUCHED, Dispatching, enter_mode, leave_mode
 from .tensor import Tensor
 
 __all__ = [
@@ -93,7 +93,7 @@ def resolve_name(f: Any) -> str | None:
     package = sys.modules["adjoint"].__name__  # torch's, where adjoint stands in its place
     owner = getattr(f, "__self__", None)
     for key, value in vars(Tensor).items():
-        if value is f or (isinstance(value, Asking) and value == f):
+        if value is f or (isinstance(value, Dispatching) and value == f):
             return f"{package}.Tensor.{f.__name__}"
         if value is owner and isinstance(value, property):
             return f"{package}.Tensor.{key}.{f.__name__}"
@@ -208,7 +208,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def _overridable(name: str, value: Any) -> bool:
-    return isinstance(value, types.FunctionType | Asking) and name not in NOT_ASKED
+    return isinstance(value, types.FunctionType | Dispatching) and name not in NOT_ASKED
 
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:

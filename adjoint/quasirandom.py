@@ -39,7 +39,7 @@ class SobolEngine:
         try:
             from scipy.stats import qmc
         except ImportError as error:
-            raise ImportError("SobolEngine draws with SciPy: pip install adjoint[math]") from error
+            raise ImportError("SobolEngine needs SciPy, which is not installed here; pip install scipy") from error
         return qmc.Sobol(self.dimension, scramble=self.scramble, seed=self._scrambling)
 
     def draw(self, n: int = 1, out: Any = None, dtype: Any = None) -> Any:

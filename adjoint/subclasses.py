@@ -161,7 +161,7 @@ def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, 
     return {_OLDER[k] if k in _OLDER and k not in known and _OLDER[k] in known else k: v for k, v in kwargs.items()}
 
 
-class Asking:
+class Dispatching:
     """A public function that dispatches to the classes of its arguments first; equal to the function it stands for."""
 
     def __init__(self, function: Callable[..., Any], module: str) -> None:
@@ -185,6 +185,10 @@ class Asking:
             return ask(self, found, args, kwargs)
         return self._function(*args, **kwargs)
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind to an instance as the plain function does; `help` takes it for a function because of this."""
+        return self if instance is None else types.MethodType(self, instance)
+
     def _found(self, args: Any, kwargs: Any) -> list[Any]:
         return overloaded(args, kwargs)
 
@@ -201,18 +205,11 @@ class Asking:
         return self._function.__name__
 
 
-class AskingByModes(Asking):
+class ModeDispatching(Dispatching):
     """A public function that modes see, and that is never dispatched to a class."""
 
     def _found(self, args: Any, kwargs: Any) -> list[Any]:
         return []
-
-
-class AskingMethod(Asking):
-    """A method of Tensor while a mode is on."""
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
 
 
 def _asking_property(prop: property) -> property:
@@ -280,7 +277,7 @@ def _asking_table(tensor: Any) -> dict[str, Any]:
         if isinstance(value, property):
             table[name] = _asking_property(value)
         elif isinstance(value, types.FunctionType):
-            table[name] = AskingMethod(value, "adjoint.Tensor")
+            table[name] = Dispatching(value, "adjoint.Tensor")
             table[name].__name__ = name
     for operator, name in _OPERATORS.items():
         if operator in table and name in table:
@@ -300,8 +297,8 @@ def _exchange_for_modes() -> None:
         module = sys.modules[name]
         for key in functions:
             function = vars(module)[key]
-            if not isinstance(function, Asking):
-                setattr(module, key, AskingByModes(function, name))
+            if not isinstance(function, Dispatching):
+                setattr(module, key, ModeDispatching(function, name))
 
 
 MODULES = ("adjoint", "adjoint.linalg", "adjoint.fft", "adjoint.special", "adjoint.nn.functional")
@@ -334,7 +331,7 @@ def _exchange_functions() -> None:
             if isinstance(value, types.FunctionType) and not key.startswith("_") and key not in NOT_ASKED:
                 if name == "adjoint" and not value.__module__.startswith("adjoint.ops."):
                     continue
-                asking = Asking(value, name)
+                asking = Dispatching(value, name)
                 setattr(module, key, asking)
                 if name == "adjoint":
                     public_functions[key] = asking

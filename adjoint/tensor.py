@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from . import subclasses
 from .core import device as devices
-from .core import dtypes, modes, nodes, overrides, recorders
+from .core import dtypes, fast_path, modes, nodes, overrides
 from .core import layout as layouts
 from .core.handles import warn_if_has_hooks
 from .core.nodes import output_index, shown, wrap
@@ -20,13 +20,15 @@ from .core.writable import is_bare, is_leaf_node
 from .methods import geometry, graph, protocols
 from .ops import (
     activation,
+    bessel,
     compare,
     contraction,
     convert,
     copied,
     copies,
-    create,
+    create_like,
     decomposition,
+    dimensions,
     elementwise,
     extremes,
     floating,
@@ -39,6 +41,7 @@ from .ops import (
     parts,
     piecewise,
     places,
+    products,
     questions,
     random,
     removed,
@@ -47,6 +50,7 @@ from .ops import (
     sorting,
     special,
     subscript,
+    trigonometry,
 )
 from .ops import arrange as arranging
 from .ops import gather as gathering
@@ -61,7 +65,9 @@ from .ops import slices as slicing
 from .ops import softmax as exponentials
 
 if TYPE_CHECKING:
-    from ._typing import method, operator
+    from typing import Self
+
+    from ._typing import Array, Extremes, Operand
 
 
 class Tensor(TensorBase):
@@ -87,7 +93,7 @@ class Tensor(TensorBase):
         if len(args) == 1 and isinstance(args[0], TensorBase):
             out = wrap(args[0].array, None, storage_of(args[0]))
         else:
-            out = create.constructed(dtypes.default(), device, args)
+            out = create_like.constructed(dtypes.default(), device, args)
         return out if cls is Tensor else protocols.of_kind(out, cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -341,6 +347,9 @@ class Tensor(TensorBase):
     def __repr__(self) -> str:
         return convert.text_of(self)
 
+    def _repr_html_(self) -> str:
+        return protocols.as_html(self)
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         warn_if_has_hooks(self)
         return copies.reduce_tensor(self)
@@ -382,31 +391,118 @@ class Tensor(TensorBase):
         with protocols.dispatched().HandlersOff():
             return func(*args, **(kwargs or {}))
 
+    # --- Operators: what checkers see, and the rows, which are primitives that take and give anything ---
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Operand, /) -> Tensor: ...
+        def __radd__(self, other: Operand, /) -> Tensor: ...
+        def __sub__(self, other: Operand, /) -> Tensor: ...
+        def __rsub__(self, other: Operand, /) -> Tensor: ...
+        def __mul__(self, other: Operand, /) -> Tensor: ...
+        def __rmul__(self, other: Operand, /) -> Tensor: ...
+        def __truediv__(self, other: Operand, /) -> Tensor: ...
+        def __rtruediv__(self, other: Operand, /) -> Tensor: ...
+        def __floordiv__(self, other: Operand, /) -> Tensor: ...
+        def __rfloordiv__(self, other: Operand, /) -> Tensor: ...
+        def __mod__(self, other: Operand, /) -> Tensor: ...
+        def __rmod__(self, other: Operand, /) -> Tensor: ...
+        def __pow__(self, other: Operand, /) -> Tensor: ...
+        def __rpow__(self, other: Operand, /) -> Tensor: ...
+        def __matmul__(self, other: Tensor | Array, /) -> Tensor: ...
+        def __rmatmul__(self, other: Tensor | Array, /) -> Tensor: ...
+        def __lt__(self, other: Operand, /) -> Tensor: ...
+        def __le__(self, other: Operand, /) -> Tensor: ...
+        def __gt__(self, other: Operand, /) -> Tensor: ...
+        def __ge__(self, other: Operand, /) -> Tensor: ...
+        def __and__(self, other: Operand, /) -> Tensor: ...
+        def __rand__(self, other: Operand, /) -> Tensor: ...
+        def __or__(self, other: Operand, /) -> Tensor: ...
+        def __ror__(self, other: Operand, /) -> Tensor: ...
+        def __xor__(self, other: Operand, /) -> Tensor: ...
+        def __rxor__(self, other: Operand, /) -> Tensor: ...
+        def __lshift__(self, other: Operand, /) -> Tensor: ...
+        def __rlshift__(self, other: Operand, /) -> Tensor: ...
+        def __rshift__(self, other: Operand, /) -> Tensor: ...
+        def __rrshift__(self, other: Operand, /) -> Tensor: ...
+        def __eq__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
+        def __iadd__(self, other: Operand, /) -> Self: ...
+        def __isub__(self, other: Operand, /) -> Self: ...
+        def __imul__(self, other: Operand, /) -> Self: ...
+        def __itruediv__(self, other: Operand, /) -> Self: ...
+        def __ifloordiv__(self, other: Operand, /) -> Self: ...
+        def __imod__(self, other: Operand, /) -> Self: ...
+        def __ipow__(self, other: Operand, /) -> Self: ...
+        def __iand__(self, other: Operand, /) -> Self: ...
+        def __ior__(self, other: Operand, /) -> Self: ...
+        def __ixor__(self, other: Operand, /) -> Self: ...
+        def __ilshift__(self, other: Operand, /) -> Self: ...
+        def __irshift__(self, other: Operand, /) -> Self: ...
+        def __getitem__(self, index: Any, /) -> Tensor: ...
+        def isnan(self) -> Tensor: ...  # noqa: D102
+        def isinf(self) -> Tensor: ...  # noqa: D102
+        def isfinite(self) -> Tensor: ...  # noqa: D102
+        def relu(self) -> Tensor: ...  # noqa: D102
+        @overload
+        def max(self) -> Tensor: ...
+        @overload
+        def max(self, dim: int, keepdim: bool = False) -> Extremes: ...
+        @overload
+        def max(self, other: Tensor, /) -> Tensor: ...
+        def max(self, *args: Any, **kwargs: Any) -> Any: ...  # noqa: D102
+        @overload
+        def min(self) -> Tensor: ...
+        @overload
+        def min(self, dim: int, keepdim: bool = False) -> Extremes: ...
+        @overload
+        def min(self, other: Tensor, /) -> Tensor: ...
+        def min(self, *args: Any, **kwargs: Any) -> Any: ...  # noqa: D102
+    else:
+        __add__ = __radd__ = elementwise.add_p
+        __sub__ = elementwise.sub_p
+        __rsub__ = elementwise.rsub
+        __mul__ = __rmul__ = elementwise.mul
+        __truediv__ = elementwise.div_p
+        __rtruediv__ = __rdiv__ = powers.rdiv
+        __floordiv__, __rfloordiv__ = elementwise.div_floor_p, elementwise.rfloordiv
+        __mod__, __rmod__ = elementwise.remainder_p, elementwise.rremainder
+        __pow__, __rpow__ = powers.power, powers.rpow
+        __eq__, __ne__ = compare.eq_operator, compare.ne_operator
+        __lt__, __le__, __gt__, __ge__ = compare.lt_p, compare.le_p, compare.gt_p, compare.ge_p
+        __and__ = __rand__ = compare.bitwise_and_p
+        __or__ = __ror__ = compare.bitwise_or_p
+        __xor__ = __rxor__ = compare.bitwise_xor_p
+        __lshift__, __rlshift__ = compare.bitwise_left_shift_p, compare.rlshift
+        __rshift__, __rrshift__ = compare.bitwise_right_shift_p, compare.rrshift
+        __matmul__ = contraction.matmul_operator
+        __rmatmul__ = contraction.rmatmul_operator
+        __getitem__ = subscript.getitem
+        max, min = extremes.max, extremes.min
+        __iadd__ = elementwise.add_
+        __isub__ = elementwise.sub_
+        __imul__ = elementwise.mul_
+        __itruediv__ = __idiv__ = elementwise.div_
+        __ifloordiv__ = elementwise.floor_divide_
+        __imod__ = elementwise.remainder_
+        __ipow__ = powers.pow_
+        __iand__ = compare.bitwise_and_
+        __ior__ = compare.bitwise_or_
+        __ixor__ = compare.bitwise_xor_
+        __ilshift__ = compare.bitwise_left_shift_
+        __irshift__ = compare.bitwise_right_shift_
+        isnan, isinf, isfinite, relu = compare.isnan_p, compare.isinf_p, compare.isfinite_p, activation.relu_p
+
     # --- The table of methods: one row per op, in the order of the modules ---------------------------
-    if TYPE_CHECKING:  # rows below that are primitives, which take and give anything: how users call them
-        __add__ = __radd__ = __sub__ = __truediv__ = __floordiv__ = __mod__ = __lt__ = __le__ = operator
-        __gt__ = __ge__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = operator
-        __rshift__ = operator
-        isnan = isinf = isfinite = relu = method
     # elementwise
-    __add__ = __radd__ = elementwise.add_p
-    __sub__ = elementwise.sub_p
-    __rsub__ = elementwise.rsub
-    __mul__ = __rmul__ = elementwise.mul
-    __truediv__ = elementwise.div_p
-    __rtruediv__ = __rdiv__ = powers.rdiv
-    __floordiv__, __rfloordiv__ = elementwise.div_floor_p, elementwise.rfloordiv
-    __mod__, __rmod__ = elementwise.remainder_p, elementwise.rremainder
-    __pow__, __rpow__ = powers.power, powers.rpow
     __neg__ = neg = negative = elementwise.neg
     __pos__ = positive = elementwise.positive
-    __iadd__ = add_ = elementwise.add_
-    __isub__ = sub_ = subtract_ = elementwise.sub_
-    __imul__ = mul_ = multiply_ = elementwise.mul_
-    __itruediv__ = __idiv__ = div_ = divide_ = true_divide_ = elementwise.div_
-    __ifloordiv__ = floor_divide_ = elementwise.floor_divide_
-    __imod__ = remainder_ = elementwise.remainder_
-    __ipow__ = pow_ = powers.pow_
+    add_ = elementwise.add_
+    sub_ = subtract_ = elementwise.sub_
+    mul_ = multiply_ = elementwise.mul_
+    div_ = divide_ = true_divide_ = elementwise.div_
+    floor_divide_ = elementwise.floor_divide_
+    remainder_ = elementwise.remainder_
+    pow_ = powers.pow_
     neg_ = negative_ = elementwise.neg_
     add = elementwise.add
     sub = subtract = elementwise.sub
@@ -432,31 +528,31 @@ class Tensor(TensorBase):
     log10, log10_ = elementwise.log10, elementwise.log10_
     log1p, log1p_ = elementwise.log1p, elementwise.log1p_
     sigmoid, sigmoid_ = elementwise.sigmoid, elementwise.sigmoid_
-    sin, sin_ = elementwise.sin, elementwise.sin_
-    cos, cos_ = elementwise.cos, elementwise.cos_
-    tan, tan_ = elementwise.tan, elementwise.tan_
-    sinh, sinh_ = elementwise.sinh, elementwise.sinh_
-    cosh, cosh_ = elementwise.cosh, elementwise.cosh_
-    tanh, tanh_ = elementwise.tanh, elementwise.tanh_
-    asin = arcsin = elementwise.asin
-    asin_ = arcsin_ = elementwise.asin_
-    acos = arccos = elementwise.acos
-    acos_ = arccos_ = elementwise.acos_
-    atan = arctan = elementwise.atan
-    atan_ = arctan_ = elementwise.atan_
-    asinh = arcsinh = elementwise.asinh
-    asinh_ = arcsinh_ = elementwise.asinh_
-    acosh = arccosh = elementwise.acosh
-    acosh_ = arccosh_ = elementwise.acosh_
-    atanh = arctanh = elementwise.atanh
-    atanh_ = arctanh_ = elementwise.atanh_
-    atan2 = arctan2 = elementwise.atan2
-    atan2_ = arctan2_ = elementwise.atan2_
-    hypot, hypot_ = elementwise.hypot, elementwise.hypot_
-    deg2rad, deg2rad_ = elementwise.deg2rad, elementwise.deg2rad_
-    rad2deg, rad2deg_ = elementwise.rad2deg, elementwise.rad2deg_
-    angle = elementwise.angle
-    conj_physical_ = elementwise.conj_physical_
+    sin, sin_ = trigonometry.sin, trigonometry.sin_
+    cos, cos_ = trigonometry.cos, trigonometry.cos_
+    tan, tan_ = trigonometry.tan, trigonometry.tan_
+    sinh, sinh_ = trigonometry.sinh, trigonometry.sinh_
+    cosh, cosh_ = trigonometry.cosh, trigonometry.cosh_
+    tanh, tanh_ = trigonometry.tanh, trigonometry.tanh_
+    asin = arcsin = trigonometry.asin
+    asin_ = arcsin_ = trigonometry.asin_
+    acos = arccos = trigonometry.acos
+    acos_ = arccos_ = trigonometry.acos_
+    atan = arctan = trigonometry.atan
+    atan_ = arctan_ = trigonometry.atan_
+    asinh = arcsinh = trigonometry.asinh
+    asinh_ = arcsinh_ = trigonometry.asinh_
+    acosh = arccosh = trigonometry.acosh
+    acosh_ = arccosh_ = trigonometry.acosh_
+    atanh = arctanh = trigonometry.atanh
+    atanh_ = arctanh_ = trigonometry.atanh_
+    atan2 = arctan2 = trigonometry.atan2
+    atan2_ = arctan2_ = trigonometry.atan2_
+    hypot, hypot_ = trigonometry.hypot, trigonometry.hypot_
+    deg2rad, deg2rad_ = trigonometry.deg2rad, trigonometry.deg2rad_
+    rad2deg, rad2deg_ = trigonometry.rad2deg, trigonometry.rad2deg_
+    angle = trigonometry.angle
+    conj_physical_ = trigonometry.conj_physical_
     zero_ = elementwise.zero_
     fill_ = elementwise.fill_
     apply_, map_, map2_ = elementwise.apply_, elementwise.map_, elementwise.map2_
@@ -483,23 +579,16 @@ class Tensor(TensorBase):
     nan_to_num, nan_to_num_ = piecewise.nan_to_num, piecewise.nan_to_num_
 
     # compare
-    __eq__, __ne__ = compare.eq_operator, compare.ne_operator  # type: ignore[assignment]
-    __lt__, __le__, __gt__, __ge__ = compare.lt_p, compare.le_p, compare.gt_p, compare.ge_p
     eq, ne, lt, le, gt, ge = compare.eq, compare.ne, compare.lt, compare.le, compare.gt, compare.ge
     eq_, ne_, lt_, le_, gt_, ge_ = compare.eq_, compare.ne_, compare.lt_, compare.le_, compare.gt_, compare.ge_
     not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
     not_equal_, less_, less_equal_, greater_, greater_equal_ = ne_, lt_, le_, gt_, ge_
-    __and__ = __rand__ = compare.bitwise_and_p
-    __or__ = __ror__ = compare.bitwise_or_p
-    __xor__ = __rxor__ = compare.bitwise_xor_p
     __invert__ = bitwise_not = compare.bitwise_not
-    __lshift__, __rlshift__ = compare.bitwise_left_shift_p, compare.rlshift
-    __rshift__, __rrshift__ = compare.bitwise_right_shift_p, compare.rrshift
-    __iand__ = bitwise_and_ = compare.bitwise_and_
-    __ior__ = bitwise_or_ = compare.bitwise_or_
-    __ixor__ = bitwise_xor_ = compare.bitwise_xor_
-    __ilshift__ = bitwise_left_shift_ = compare.bitwise_left_shift_
-    __irshift__ = bitwise_right_shift_ = compare.bitwise_right_shift_
+    bitwise_and_ = compare.bitwise_and_
+    bitwise_or_ = compare.bitwise_or_
+    bitwise_xor_ = compare.bitwise_xor_
+    bitwise_left_shift_ = compare.bitwise_left_shift_
+    bitwise_right_shift_ = compare.bitwise_right_shift_
     bitwise_not_ = compare.bitwise_not_
     bitwise_and, bitwise_or, bitwise_xor = compare.bitwise_and, compare.bitwise_or, compare.bitwise_xor
     bitwise_left_shift, bitwise_right_shift = compare.bitwise_left_shift, compare.bitwise_right_shift
@@ -507,12 +596,12 @@ class Tensor(TensorBase):
     logical_or, logical_or_ = compare.logical_or, compare.logical_or_
     logical_xor, logical_xor_ = compare.logical_xor, compare.logical_xor_
     logical_not, logical_not_ = compare.logical_not, compare.logical_not_
-    isnan, isinf, isfinite, signbit = compare.isnan_p, compare.isinf_p, compare.isfinite_p, compare.signbit
+    signbit = compare.signbit
     isposinf, isneginf, isreal = compare.isposinf, compare.isneginf, compare.isreal
     isclose, allclose, equal = compare.isclose, compare.allclose, compare.equal
 
     # activation and special
-    relu, relu_ = activation.relu_p, activation.relu_
+    relu_ = activation.relu_
     prelu, hardshrink = activation.prelu, activation.hardshrink
     erf, erf_ = special.erf, special.erf_
     erfc, erfc_ = special.erfc, special.erfc_
@@ -523,8 +612,8 @@ class Tensor(TensorBase):
     mvlgamma, mvlgamma_ = special.mvlgamma, special.mvlgamma_
     igamma, igamma_ = special.igamma, special.igamma_
     igammac, igammac_ = special.igammac, special.igammac_
-    i0, i0_ = special.i0, special.i0_
-    sinc, sinc_ = special.sinc, special.sinc_
+    i0, i0_ = bessel.i0, bessel.i0_
+    sinc, sinc_ = bessel.sinc, bessel.sinc_
     logit, logit_ = special.logit, special.logit_
     xlogy, xlogy_ = special.xlogy, special.xlogy_
     logaddexp, logaddexp2 = special.logaddexp, special.logaddexp2
@@ -547,7 +636,6 @@ class Tensor(TensorBase):
     all, any = reductions.all, reductions.any
     count_nonzero = reductions.count_nonzero
     amax, amin, aminmax = extremes.amax, extremes.amin, extremes.aminmax
-    max, min = extremes.max, extremes.min
     argmax, argmin = extremes.argmax, extremes.argmin
     median, nanmedian, mode = extremes.median, extremes.nanmedian, extremes.mode
     quantile, nanquantile = extremes.quantile, extremes.nanquantile
@@ -571,20 +659,20 @@ class Tensor(TensorBase):
     view, view_as = shapes.view, shapes.view_as
     reshape, reshape_as = shapes.reshape, shapes.reshape_as
     flatten, unflatten, ravel = shapes.flatten, shapes.unflatten, shapes.ravel
-    squeeze, squeeze_ = shapes.squeeze, shapes.squeeze_
-    unsqueeze, unsqueeze_ = shapes.unsqueeze, shapes.unsqueeze_
+    squeeze, squeeze_ = dimensions.squeeze, dimensions.squeeze_
+    unsqueeze, unsqueeze_ = dimensions.unsqueeze, dimensions.unsqueeze_
     expand, expand_as, broadcast_to = shapes.expand, shapes.expand_as, shapes.broadcast_to
-    permute = shapes.permute
-    transpose, transpose_ = shapes.transpose, shapes.transpose_
-    swapaxes, swapaxes_ = shapes.swapaxes, shapes.swapaxes_
-    swapdims, swapdims_ = shapes.swapdims, shapes.swapdims_
-    t, t_ = shapes.t, shapes.t_
-    T = property(shapes.numpy_transpose)
-    mT = property(shapes.matrix_transpose)
-    H = property(shapes.conjugate_transpose)
-    mH = property(shapes.adjoint)
-    adjoint = shapes.adjoint
-    movedim, moveaxis = shapes.movedim, shapes.moveaxis
+    permute = dimensions.permute
+    transpose, transpose_ = dimensions.transpose, dimensions.transpose_
+    swapaxes, swapaxes_ = dimensions.swapaxes, dimensions.swapaxes_
+    swapdims, swapdims_ = dimensions.swapdims, dimensions.swapdims_
+    t, t_ = dimensions.t, dimensions.t_
+    T = property(dimensions.numpy_transpose)
+    mT = property(dimensions.matrix_transpose)
+    H = property(dimensions.conjugate_transpose)
+    mH = property(dimensions.adjoint)
+    adjoint = dimensions.adjoint
+    movedim, moveaxis = dimensions.movedim, dimensions.moveaxis
     diagonal, diag_embed, diag = parts.diagonal, parts.diag_embed, parts.diag
     diagflat, trace = parts.diagflat, parts.trace
     unfold = parts.unfold
@@ -608,7 +696,6 @@ class Tensor(TensorBase):
     unbind = joining.unbind
 
     # indexing
-    __getitem__ = subscript.getitem
     __setitem__ = writing.setitem
     select, narrow, narrow_copy = parts.select, parts.narrow, parts.narrow_copy
     select_scatter, slice_scatter = parts.select_scatter, parts.slice_scatter
@@ -635,17 +722,15 @@ class Tensor(TensorBase):
     isin, nonzero_static = sorting.isin, sorting.nonzero_static
 
     # linalg
-    __matmul__ = contraction.matmul_operator
-    __rmatmul__ = contraction.rmatmul_operator
     matmul = contraction.matmul
     mm, bmm, mv = contraction.mm, contraction.bmm, contraction.mv
     dot, vdot, inner = contraction.dot, contraction.vdot, contraction.inner
-    outer, ger, kron, cross = contraction.outer, contraction.ger, contraction.kron, contraction.cross
-    addmm, addmm_ = contraction.addmm, contraction.addmm_
-    addmv, addmv_ = contraction.addmv, contraction.addmv_
-    addbmm, addbmm_ = contraction.addbmm, contraction.addbmm_
-    baddbmm, baddbmm_ = contraction.baddbmm, contraction.baddbmm_
-    addr, addr_ = contraction.addr, contraction.addr_
+    outer, ger, kron, cross = contraction.outer, contraction.ger, products.kron, products.cross
+    addmm, addmm_ = products.addmm, products.addmm_
+    addmv, addmv_ = products.addmv, products.addmv_
+    addbmm, addbmm_ = products.addbmm, products.addbmm_
+    baddbmm, baddbmm_ = products.baddbmm, products.baddbmm_
+    addr, addr_ = products.addr, products.addr_
     inverse, pinverse = matrix.inverse, matrix.pinverse
     det, logdet, slogdet = matrix.det, matrix.logdet, matrix.slogdet
     matrix_power, matrix_exp = matrix.matrix_power, matrix.matrix_exp
@@ -656,9 +741,9 @@ class Tensor(TensorBase):
     geqrf, ormqr = decomposition.geqrf, decomposition.ormqr
 
     # create
-    new, new_tensor = create.new, create.new_tensor
-    new_zeros, new_ones, new_full = create.new_zeros, create.new_ones, create.new_full
-    new_empty, new_empty_strided = create.new_empty, create.new_empty_strided
+    new, new_tensor = create_like.new, create_like.new_tensor
+    new_zeros, new_ones, new_full = create_like.new_zeros, create_like.new_ones, create_like.new_full
+    new_empty, new_empty_strided = create_like.new_empty, create_like.new_empty_strided
 
     # random
     uniform_, normal_, random_ = random.uniform_, random.normal_, random.random_
@@ -695,6 +780,6 @@ class Tensor(TensorBase):
 
 overrides.plain.add(Tensor)
 overrides.tensor, overrides.notice = Tensor, subclasses.exchange_now
-nodes.tensor_type = recorders.Tensor = Tensor
+nodes.tensor_type = fast_path.Tensor = Tensor
 modes.note_unusual(0)
-nodes.make = recorders.make = partial(object.__new__, Tensor)
+nodes.make = fast_path.make = partial(object.__new__, Tensor)

@@ -5,7 +5,7 @@
     python benchmarks/ops.py --only softmax --quick
     python benchmarks/ops.py --device cuda       # arrays of a million elements and more, on a GPU
 
-A row is a name, its bars (NumPy alone, with adjoint[fast]) and a function of `T`, the module under test, that
+A row is a name, its bars (NumPy alone, with the extra fast) and a function of `T`, the module under test, that
 prepares a program and returns it: both sides run the very same code. Add rows with `row` or `rows`.
 """
 
@@ -33,7 +33,7 @@ Builder = Callable[[Any], Program]
 @dataclass
 class Row:
     name: str
-    bars: tuple[float, float]  # NumPy alone, with adjoint[fast]
+    bars: tuple[float, float]  # NumPy alone, with the extra fast
     build: Builder
     group: str
 

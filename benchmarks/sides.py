@@ -21,9 +21,9 @@ class Side:
             [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def open(self, name: str) -> Side:
-        """Let the process prepare a program, which takes the place of the one before."""
-        self._ask(f"open {name}")
+    def open(self, name: str, listener: Callable[[str], object] = str) -> Side:
+        """Let the process prepare a program, which takes the place of the one before; pass on other lines it prints."""
+        self._ask(f"open {name}", listener)
         return self
 
     def __call__(self) -> float:
@@ -35,7 +35,7 @@ class Side:
         time.sleep(0.01)
         return float(self._ask(f"time {loops}"))
 
-    def _ask(self, question: str) -> str:
+    def _ask(self, question: str, listener: Callable[[str], object] = str) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(f"{question}\n")
         self.process.stdin.flush()
@@ -44,6 +44,7 @@ class Side:
                 raise RuntimeError(line[7:].strip())
             if line.startswith("answer "):
                 return line[7:]
+            listener(line)
         raise RuntimeError(f"{self.process.args} ended")
 
     def close(self) -> None:

@@ -4,7 +4,7 @@
 
 A row is one decorated function of `T`, the module under test (adjoint or torch), that builds a model in plain torch
 words and returns one training step; both sides run the very same code. `--provider numpy` leaves out what
-``adjoint[fast]`` brings, and judges by the bars for NumPy alone. How rows are measured is in `overhead.py`.
+the extra ``fast`` brings, and judges by the bars for NumPy alone. How rows are measured is in `overhead.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAST = os.environ.get("ADJOINT_PROVIDER", "fast") != "numpy"
 
 
 def bars(plain: float, fast: float) -> float:
-    """Return the bar that counts here: for NumPy alone, or with adjoint[fast]."""
+    """Return the bar that counts here: for NumPy alone, or with the extra fast."""
     return fast if FAST else plain
 
 

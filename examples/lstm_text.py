@@ -16,9 +16,11 @@ class Writer(nn.Module):
         self.lstm = nn.LSTM(32, width, batch_first=True)
         self.head = nn.Linear(width, letters)
 
-    def forward(self, indices: torch.Tensor, state=None):
-        hidden, state = self.lstm(self.embedding(indices), state)
-        return self.head(hidden), state
+    def forward(
+        self, indices: torch.Tensor, state: tuple[torch.Tensor, ...] | None = None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        hidden, after = self.lstm(self.embedding(indices), state)
+        return self.head(hidden), after
 
     @torch.no_grad()
     def write(self, index: torch.Tensor, count: int) -> list[int]:
@@ -41,13 +43,13 @@ optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 
 @args.compiled
 def step(seen: torch.Tensor, coming: torch.Tensor, state: tuple[torch.Tensor, ...] | None):
-    logits, state = model(seen, state)
+    logits, after = model(seen, state)
     loss = F.cross_entropy(logits.flatten(0, 1), coming.flatten())
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
-    return loss, tuple(s.detach() for s in state)  # gradients go back 32 letters, the memory goes on
+    return loss, tuple(s.detach() for s in after)  # gradients go back 32 letters, the memory goes on
 
 
 bar, state, at = Progress(100 if args.short else 600, "steps"), None, 0

@@ -48,7 +48,8 @@ def adapted(points: tuple[torch.Tensor, torch.Tensor], steps: int, create_graph:
 
 @args.compiled
 def step(tasks: list[tuple[tuple[torch.Tensor, torch.Tensor], ...]]) -> torch.Tensor:
-    loss = sum(loss_of(adapted(few, 1, create_graph=True), many) for few, many in tasks) / len(tasks)
+    losses = [loss_of(adapted(few, 1, create_graph=True), many) for few, many in tasks]
+    loss = torch.stack(losses).sum() / len(tasks)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

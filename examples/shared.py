@@ -12,7 +12,7 @@ from adjoint.demo import Progress, digits
 __all__ = ["Progress", "digits", "settings", "text"]
 
 
-def settings(description: str) -> argparse.Namespace:
+def settings(description: str | None) -> argparse.Namespace:
     """Read the command line, and seed the random numbers."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--short", action="store_true", help="a few seconds only")

@@ -3,24 +3,30 @@
 ``python -m gates.caches --seed 0`` prints a table: for each attack whether the program that met it was right, how many
 warnings it gave (one at most), and whether the next one found all in order ("unused": the folder was left alone, as
 it must be). All are tried unless `--minutes` are given. `--only WORD` runs those whose names have it. Some need root.
+Most of a program's time is the import of adjoint and Numba, so nine of ten are forked from this process, which has
+imported both and compiled nothing of adjoint's; the tenth is started afresh.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
 import pickle
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 
 from .summary import summary
 
@@ -36,6 +42,7 @@ for f in (torch.compile(lambda x: (x * 2 + 1).sum()), torch.compile(lambda x: to
 print(float(total), float(relu[5]))
 """
 RIGHT = "18.0 6.0 65536.0 1.0"
+FRESH = 0.1  # share of programs that import everything themselves
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -48,7 +55,6 @@ class Place:
         self.mark = work / "mark"
         self.environment: dict[str, str] = {}
         self.first = ""  # what the program does before all else
-        self.options: dict[str, Any] = {}
         self.times = 1
         self.kills = 0  # how many of these programs are killed on their way
         self.base.parent.mkdir(mode=0o700)
@@ -63,15 +69,89 @@ class Place:
         """Return the entries of a kind: "o", "pickle", or "*"."""
         return sorted(self.loops.glob(f"*.{suffix}"))
 
-    def start(self, first: str = "") -> subprocess.Popen[str]:
+    def start(self, first: str = "") -> Fresh | Forked:
         """Start the program."""
-        environment = os.environ | {
+        environment = {
             "ADJOINT_CACHE_DIR": str(self.base), "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1", **self.environment
         }  # fmt: skip
-        command = [sys.executable, "-c", first + PROGRAM]
-        return subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **self.options
-        )
+        fresh = self.environment or self.rng.random() < FRESH  # what is to be seen at an import is set before it
+        return (Fresh if fresh else Forked)(first + PROGRAM, environment)
+
+
+class Fresh(subprocess.Popen[str]):
+    """A program in a process that imports everything itself."""
+
+    def __init__(self, code: str, environment: dict[str, str]) -> None:
+        super().__init__(
+            [sys.executable, "-c", code], env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+
+
+class Forked:
+    """A program in a copy of this process."""
+
+    def __init__(self, code: str, environment: dict[str, str]) -> None:
+        sys.stdout.flush()
+        self.returncode: int | None = None
+        pipes = [os.pipe(), os.pipe()]
+        self.pid = os.fork()
+        if not self.pid:
+            _become(code, environment, [write for _, write in pipes])
+        for _, write in pipes:
+            os.close(write)
+        self._pipes: list[IO[bytes]] = [open(read, "rb") for read, _ in pipes]  # noqa: SIM115
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for its end, and return what it has written to stdout and to stderr: less than a pipe holds."""
+        end = time.monotonic() + (timeout or float("inf"))
+        while self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > end:
+                raise subprocess.TimeoutExpired("a forked program", timeout or 0)
+            else:
+                time.sleep(0.005)
+        said = [pipe.read().decode() for pipe in self._pipes if not pipe.closed]
+        for pipe in self._pipes:
+            pipe.close()
+        return (said[0], said[1]) if said else ("", "")
+
+
+def _become(code: str, environment: dict[str, str], writes: list[int]) -> NoReturn:
+    """Run a program in a process that has been forked, and end it."""
+    exit_code = 1
+    try:
+        for number, write in enumerate(writes, 1):
+            os.dup2(write, number)
+        # The parent's streams may be those of a test runner, which captures what is printed.
+        sys.stdout, sys.stderr = (open(fd, "w", closefd=False) for fd in (1, 2))  # noqa: SIM115
+        warnings.resetwarnings()  # nor are its filters, which may make errors of warnings, those of a new program
+        os.environ.update(environment)
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - as python -c
+        exit_code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(exit_code)
+
+
+def prepare() -> None:
+    """Import what programs need, and let Numba compile something that is not adjoint's: it sets itself up then."""
+    import numba
+
+    import adjoint  # noqa: F401 - programs import it
+
+    numba.njit(lambda x: x + 1)(1.0)
 
 
 class Planted:
@@ -311,7 +391,7 @@ class Outcome(NamedTuple):
         return "hung" if self.wrong == "hung" else "crashed" if self.wrong.startswith("exit code -") else "wrong"
 
 
-def _finished(processes: list[subprocess.Popen[str]]) -> tuple[str, int]:
+def _finished(processes: list[Fresh | Forked]) -> tuple[str, int]:
     """Return what went wrong in programs, and how many warnings the one that warned most gave."""
     wrong, most = "", 0
     for process in processes:
@@ -353,7 +433,7 @@ def try_attack(attack: Attack, filled: Path, rng: random.Random) -> Outcome:
 def fill(folder: Path) -> None:
     """Fill a cache that attacks are made on."""
     place = Place.__new__(Place)
-    place.base, place.environment, place.options = folder, {}, {}
+    place.base, place.environment, place.rng = folder, {"ADJOINT_CACHE_DIR": str(folder)}, random.Random(0)
     wrong, warned = _finished([place.start()])
     if wrong or warned:
         raise RuntimeError(f"the program is not right to begin with: {wrong}")
@@ -371,6 +451,7 @@ def main(argv: list[str] | None = None) -> int:
     if given.minutes:
         rng.shuffle(chosen)
     end = time.monotonic() + 60 * given.minutes
+    prepare()
     with tempfile.TemporaryDirectory() as kept:
         fill(Path(kept) / "adjoint")
         print(f"{'attack':38} {'result':7} {'warnings':8} healed", flush=True)

@@ -3,6 +3,8 @@
 Every case is a job or a store of its own. A row says how many cases there were, how many reported success or went on
 unnoticed (silent), how many had to be ended by the clock (hung), and how many lost what was stored.
 
+Several jobs run at once, since most of a job's time is spent waiting for processes to start or to end.
+
     python -m gates.distributed --minutes 5 --seed 0
 """
 
@@ -21,7 +23,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +37,8 @@ from .summary import summary
 ROOT = Path(__file__).parents[1]
 WORKERS = ROOT / "tests" / "distributed" / "workers"
 LIMIT = 90.0  # seconds after which a job has hung
+IMPORTS = 60  # or the time in which so many processes import adjoint, one after the other: a machine may be busy
+AT_ONCE = 4  # jobs
 LAUNCHERS = {"launch": ["launch", "--nproc", "2"], "torchrun": ["torchrun", "--nproc-per-node", "2"]}
 MISMATCHES = (
     "count",
@@ -70,21 +75,30 @@ def start(launcher: str, restarts: int, worker: str, *arguments: str) -> subproc
     )  # fmt: skip
 
 
+def patience() -> float:
+    """Return how many seconds more than `LIMIT` this machine takes, as busy as it is now."""
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import adjoint"], env={**os.environ, **ENVIRONMENT}, check=True)
+    return max(0.0, IMPORTS * (time.monotonic() - begun) - LIMIT)
+
+
 def end(job: subprocess.Popen[str]) -> tuple[int | None, str]:
     """Return a job's exit code and what it said; None if it did not end."""
-    try:
-        said, _ = job.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        job.kill()
-        return None, ""
-    return job.returncode, said
+    for limit in (lambda: LIMIT, patience):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            said, _ = job.communicate(timeout=limit())
+            return job.returncode, said
+    job.kill()
+    return None, ""
 
 
 def pids(folder: str, job: subprocess.Popen[str]) -> list[int]:
     """Return the processes of the ranks, once they train."""
     paths = [Path(folder, f"pid{rank}") for rank in range(2)]
-    limit = time.monotonic() + LIMIT
+    limit, late = time.monotonic() + LIMIT, False
     while not all(path.exists() for path in paths):
+        if time.monotonic() > limit and not late:
+            limit, late = time.monotonic() + patience(), True
         if time.monotonic() > limit or job.poll() is not None:
             raise RuntimeError(f"the job did not begin: {end(job)}")
         time.sleep(0.01)
@@ -93,8 +107,10 @@ def pids(folder: str, job: subprocess.Popen[str]) -> list[int]:
 
 def gone(pid: int) -> bool:
     """Return whether a process ends."""
-    limit = time.monotonic() + LIMIT
-    while time.monotonic() < limit:
+    limit, late = time.monotonic() + LIMIT, False
+    while time.monotonic() < limit or not late:
+        if time.monotonic() > limit:
+            limit, late = time.monotonic() + patience(), True
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True
@@ -241,10 +257,11 @@ def killed_writer(rng: random.Random) -> str:
 
 
 class Kind(NamedTuple):
-    """A kind of case, and how many of it are in a full run."""
+    """A kind of case, how many of it are in a full run, and whether it runs alone: it changes this process."""
 
     run: Callable[[random.Random], str]
     full: int
+    alone: bool = False
 
 
 def _by_launcher(what: Callable[[str, random.Random], str], full: int) -> dict[str, Kind]:
@@ -259,8 +276,8 @@ KINDS: dict[str, Kind] = {
     **_by_launcher(raised, 5),
     **_by_launcher(hanging, 5),
     **_by_launcher(mismatched, 30),
-    "strangers, with a secret": Kind(lambda rng: stranger("words", rng), 15),
-    "strangers, without": Kind(lambda rng: stranger(None, rng), 15),
+    "strangers, with a secret": Kind(lambda rng: stranger("words", rng), 15, alone=True),
+    "strangers, without": Kind(lambda rng: stranger(None, rng), 15, alone=True),
     "killed writer of a file": Kind(killed_writer, 30),
 }
 
@@ -273,28 +290,57 @@ def full_run(rng: random.Random) -> list[str]:
     return first + others
 
 
+class Case(NamedTuple):
+    """A case: its kind and the seed that repeats it."""
+
+    name: str
+    seed: int
+
+    def verdict(self, stop: float) -> str:
+        """Run it, unless it is too late for it."""
+        if time.monotonic() > stop:
+            return ""
+        try:
+            return KINDS[self.name].run(random.Random(self.seed))
+        except Exception as error:
+            print(f"--- {self.name}: {type(error).__name__}: {error}", flush=True)
+            return "crashed"
+
+
+def verdicts(cases: list[Case], stop: float, at_once: int) -> Iterator[tuple[Case, str]]:
+    """Yield cases with their verdicts: those that must run alone, which are short, and then the others, as they end."""
+    alone = [case for case in cases if KINDS[case.name].alone]
+    yield from ((case, case.verdict(stop)) for case in alone)
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        running = {pool.submit(case.verdict, stop): case for case in cases if case not in alone}
+        yield from ((running[done], done.result()) for done in as_completed(running))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run cases until the time is over, or a full run is; print a table, and return whether something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m gates.distributed", description=__doc__)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after this")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="kinds whose name has this in it")
+    parser.add_argument("--jobs", type=int, default=AT_ONCE, help="how many run at once")
     given = parser.parse_args(argv)
     rng, stop = random.Random(given.seed), time.monotonic() + 60 * given.minutes
     table: dict[str, Counter[str]] = {name: Counter() for name in KINDS}
-    for number, name in enumerate(n for n in full_run(rng) if given.only in n):
-        if time.monotonic() > stop:
-            break
-        seed = given.seed * 1000 + number
-        verdict = KINDS[name].run(random.Random(seed))
-        table[name][verdict] += 1
-        if verdict != "right":
-            print(f"--- {verdict}: {name}, with random.Random({seed})", flush=True)
+    names = [name for name in full_run(rng) if given.only in name]
+    cases = [Case(name, given.seed * 1000 + number) for number, name in enumerate(names)]
+    for case, verdict in verdicts(cases, stop, given.jobs):
+        table[case.name][verdict] += bool(verdict)
+        if verdict not in ("right", ""):
+            print(f"--- {verdict}: {case.name}, with random.Random({case.seed})", flush=True)
     print(f"{'case':32} {'cases':>6} {'silent':>7} {'hung':>5} {'lost':>5}")
     for name, found in table.items():
         print(f"{name:32} {found.total():6} {found['silent']:7} {found['hung']:5} {found['lost']:5}", flush=True)
     total = sum(table.values(), Counter[str]())
-    print(summary("distributed", total.total(), wrong=total["silent"], lost=total["lost"], hung=total["hung"]))
+    bad = {word: total[word] for word in ("lost", "hung", "crashed")}
+    print(summary("distributed", total.total(), wrong=total["silent"], **bad))
     return int(total.total() > total["right"])
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 import adjoint
 from adjoint.autograd import forward_ad
-from adjoint.core import modes, nodes, payload, recorders, tasks
+from adjoint.core import fast_path, modes, nodes, payload, tasks
 
 from .summary import summary
 
@@ -229,7 +229,7 @@ def reset() -> None:
     key = modes.local.key
     modes.local.__dict__.clear()
     modes.local.key, modes.local.grad = key, True
-    for words in (modes.off, nodes.passes, recorders.recorded_passes):
+    for words in (modes.off, nodes.passes, fast_path.recorded_passes):
         words.clear()
     tasks.running.__dict__.clear()
     payload.inside.__dict__.clear()

@@ -5,8 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
+
+import pytest
 
 import adjoint.compiler
 import adjoint.distributions
@@ -59,6 +63,43 @@ def test_the_first_page_has_the_commands_of_the_readme() -> None:
     assert blocks(readme, "sh")[:2] == blocks(index, "sh")[:2]
 
 
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield every page, message, script and test by path; not this file, which spells the forbidden out."""
+    for folder in ("adjoint", "benchmarks", "docs", "examples", "gates", "tests"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in {".py", ".md", ".ipynb", ".toml", ".html", ".txt"} and path != Path(__file__):
+                yield str(path.relative_to(ROOT)), path.read_text(errors="replace")
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml", "conftest.py", ".ci/run"):
+        yield name, (ROOT / name).read_text()
+
+
+def test_nothing_installs_the_other_adjoint_of_pypi() -> None:
+    """`adjoint` on PyPI is somebody else's; ours is `adjoint-autograd`, installed from the checkout."""
+    wrong = re.compile(r"pip install[^\n`#]*?[ \"']adjoint(?![-\w./])|(?<![-\w])adjoint\[(?:\w+,?)+\]")
+    assert [(path, found[0]) for path, text in texts() for found in wrong.finditer(text)] == []
+
+
+def test_messages_name_packages_that_the_extras_bring() -> None:
+    """An error that needs an optional package says `pip install` and that package's own name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "adjoint-autograd"
+    extras = {re.match(r"[\w-]+", line)[0] for lines in project["optional-dependencies"].values() for line in lines}  # type: ignore[index]
+    named = {
+        (path, package)
+        for path, text in texts()
+        if path.startswith("adjoint/")
+        for package in re.findall(r"pip install ([\w-]+)", text)
+    }
+    assert named
+    assert {(path, package) for path, package in named if package not in extras} == set()
+
+
+def test_the_install_page_has_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (DOCS / "install.md").read_text()
+    assert [name for name in project["optional-dependencies"] if f"`{name}`" not in page] == []
+
+
 def test_contributing_fits_a_screen() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 50
 
@@ -81,3 +122,43 @@ def test_the_tutorial_shows_the_programs_that_run() -> None:
     shown = re.findall(r'^--8<-- "(.*)"$', (DOCS / "tutorial.md").read_text(), re.M)
     assert "docs/tutorials/tiny_autograd.py" in shown
     assert all((ROOT / path).exists() for path in shown)
+
+
+# Words of our own that the pages no longer use, and what they say instead.
+RETIRED = {
+    r"nobody|whoever|no one knows": "no caller, the caller, or a name",
+    r"(?:the|on its|their) way back": "backward, the backward pass",
+    r"draws of|(?:random|gamma|dropout) draws?": "samples, random numbers",
+    r"products of matrices|matrix products?": "matrix multiplication",
+    r"truth values|truths": "booleans",
+    r"lies otherwise|how it lies|lie where": "memory layout",
+    r"(?:functions|layers) that lie": "incorrect gradients",
+    r"many processes": "several processes, distributed training",
+    r"STYLE\.md|test_house": "no file that the repository lacks",
+    r"crew|hired?": "thread pool, start",
+}
+
+
+@pytest.mark.parametrize("words", RETIRED)
+def test_pages_use_the_words_of_the_field(words: str) -> None:
+    # coverage.md is written by the conformance runs; the changelog is history.
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md"), ROOT / "examples" / "README.md"]
+    found = [
+        f"{page.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for page in pages
+        if page.name not in {"coverage.md", "changelog.md"}
+        for number, line in enumerate(page.read_text().splitlines(), 1)
+        if re.search(rf"\b(?:{words})\b", line, re.I)
+    ]
+    assert not found, f"say {RETIRED[words]}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "examples/README.md", "benchmarks/README.md", "CHANGELOG.md"]
+)
+def test_links_outside_of_the_site_lead_to_files(page: str) -> None:
+    """Links between pages of the site are checked by `mkdocs build --strict`."""
+    text = (ROOT / page).read_text()
+    targets = {target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target}
+    here = (ROOT / page).parent
+    assert {t for t in targets if t and not (here / t).exists() and not (ROOT / t).exists()} == set()

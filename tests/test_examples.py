@@ -31,7 +31,7 @@ def test_the_example_reaches_its_result(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["digits_mlp.py", "maml.py", "policy_gradient.py", "tree_net.py"])
 def test_the_example_compiled(name: str) -> None:
-    pytest.importorskip("numba", reason="loops are compiled by Numba (adjoint[compile])")
+    pytest.importorskip("numba", reason="loops are compiled by Numba, which is not installed")
     assert run(name, "--short", "--compile").strip()
 
 

@@ -95,7 +95,7 @@ class GradScaler:
             place = outputs.device  # type: ignore[attr-defined]
             if place.type == "cpu":
                 return outputs * self._scale
-            return outputs * full((), self.get_scale(), device=place, dtype=dtypes.float32)
+            return outputs * full((), self.get_scale(), device=place, dtype=dtypes.float32)  # type: ignore[operator]
         if isinstance(outputs, Iterable):
             scaled = map(self.scale, outputs)
             return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]

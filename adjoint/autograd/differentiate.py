@@ -29,7 +29,7 @@ from ..core.primitive import cast as cast_to
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
-from ..ops import create
+from ..ops import create, create_like
 from ..ops.arguments import is_int
 from ..ops.literals import depth_outside
 
@@ -454,4 +454,4 @@ def _unused(x: Any, index: int, allow_unused: bool, materialize: bool, create_gr
         return None
     if not isinstance(x, TensorBase):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-    return create.zeros_like(cast(Any, x), requires_grad=create_graph)
+    return create_like.zeros_like(cast(Any, x), requires_grad=create_graph)

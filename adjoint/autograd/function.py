@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import modes, nodes, recorders
+from ..core import fast_path, modes, nodes
 from ..core.nodes import (
     Cotangents,
     Extra,
@@ -447,11 +447,11 @@ def _apply(
             ctx.metas = ((shape, d, type(array)),)
         frame = sys._getframe(2)
         code = frame.f_code
-        if code is recorders.program:
+        if code is fast_path.program:
             ctx.code = code
             ctx.lasti = frame.f_lasti
         else:
-            ctx.code, ctx.lasti = recorders.outside(frame)
+            ctx.code, ctx.lasti = fast_path.outside(frame)
         ctx.stamp = tick()
         raw.node = ctx
         if to_save := ctx.to_save:

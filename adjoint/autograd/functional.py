@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
-from ..ops import create
+from ..ops import create_like
 from ..ops.join import stack
 from ..ops.ranges import eye
 from ..ops.shape import alias
@@ -135,7 +135,7 @@ def _filled(gs: Sequence[Any], like: Tensors, name: str, create_graph: bool, str
             raise RuntimeError(_MISSING[name].format(i))
         if create_graph and not g.requires_grad:
             raise RuntimeError(_CONSTANT.format("hessian" if "h" in name else "jacobian", i))
-    return tuple(create.zeros_like(x) if g is None else g for g, x in zip(gs, like, strict=True))
+    return tuple(create_like.zeros_like(x) if g is None else g for g, x in zip(gs, like, strict=True))
 
 
 def _gradients(outs: Sequence[Any], inputs: Tensors, gs: Sequence[Any] | None, create_graph: bool) -> Sequence[Any]:
@@ -199,7 +199,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         vs = _vector(v, ins, several, "jvp", create_graph)
         several_out, outs = _outputs(func, fresh, "jvp", strict)
         # A gradient is linear in what comes in: its own gradient by that is the product asked for.
-        seeds = tuple(create.zeros_like(o, requires_grad=True) for o in outs)
+        seeds = tuple(create_like.zeros_like(o, requires_grad=True) for o in outs)
         pulled = _gradients(outs, fresh, seeds, True)
         _check_recorded(pulled, "grad_inputs", strict)
         found = _filled(_gradients(pulled, seeds, vs, create_graph), outs, "jvp", create_graph, strict)
@@ -246,7 +246,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         out = _single(func, fresh, "hvp", strict)
         slopes = _gradients((out,), fresh, None, True)
         _check_recorded(slopes, "jacobian", strict)
-        seeds = tuple(create.zeros_like(x, requires_grad=True) for x in fresh)
+        seeds = tuple(create_like.zeros_like(x, requires_grad=True) for x in fresh)
         pulled = _gradients(slopes, fresh, seeds, True)
         found = _filled(_gradients(pulled, seeds, vs, create_graph), fresh, "hvp", create_graph, strict)
     return _result((out,), False, create_graph), _result(found, several, create_graph)
@@ -341,9 +341,9 @@ def _looped_rows(out: Any, inputs: Tensors, number: int, create_graph: bool, str
                 )
             if create_graph and not g.requires_grad:
                 raise RuntimeError(_CONSTANT.format("jacobian", i))
-        rows.append([create.zeros_like(x) if g is None else g for g, x in zip(gs, inputs, strict=True)])
+        rows.append([create_like.zeros_like(x) if g is None else g for g, x in zip(gs, inputs, strict=True)])
     if not rows:
-        return [create.new_zeros(x, shape + tuple(x.array.shape)) for x in inputs]
+        return [create_like.new_zeros(x, shape + tuple(x.array.shape)) for x in inputs]
     return [
         stack(list(column)).reshape(shape + tuple(x.array.shape))
         for column, x in zip(zip(*rows, strict=True), inputs, strict=True)
@@ -416,7 +416,7 @@ def hessian(
         fresh = _fresh(xs, True)
         out = _single(func, fresh, "hessian", strict)
         gs = _gradients((out,), fresh, None, True)
-        found = tuple(create.zeros_like(x) if g is None else g for g, x in zip(gs, fresh, strict=True))
+        found = tuple(create_like.zeros_like(x) if g is None else g for g, x in zip(gs, fresh, strict=True))
         _check_recorded(found, "jacobian", strict)
         return found
 

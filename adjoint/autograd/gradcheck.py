@@ -12,7 +12,7 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core.nodes import differentiable, wrap
 from ..core.tensor import TensorBase
-from ..ops import create
+from ..ops import create, create_like
 from .differentiate import grad
 from .function import Function
 from .jacobians import (
@@ -255,7 +255,7 @@ def _check_nothing_differentiable(subject: Subject, eps: float, atol: float) -> 
 
 def _check_zero_start(subject: Subject) -> None:
     outputs = subject.outputs()
-    starts = [create.zeros_like(o) for o in outputs]
+    starts = [create_like.zeros_like(o) for o in outputs]
     for g, x in zip(grad(outputs, subject.checked, starts, allow_unused=True), subject.checked, strict=True):
         if g is not None and np.any(checked_gradient(g, x, False)):
             raise GradcheckError("backward not multiplied by grad_output: grad_output was zeros, the gradient is not")
@@ -280,7 +280,7 @@ def _check_undefined(subject: Subject) -> None:
     for chosen in choices:
         outputs = subject.outputs()
         roots = [_Undefined.apply(o) if k in chosen else o for k, o in enumerate(outputs)]
-        starts = [create.zeros_like(o) for o in roots]
+        starts = [create_like.zeros_like(o) for o in roots]
         try:
             found = grad(roots, subject.checked, starts, allow_unused=True)
         except RuntimeError as error:
@@ -314,7 +314,7 @@ def _check_undefined_forward(subject: Subject) -> None:
     for i, x in enumerate(subject.checked):
         some = {key: t for key, t in tangents.items() if key != id(x)}
         without = pushed(subject, some)
-        zeros = pushed(subject, some | {id(x): create.zeros_like(x.detach())})
+        zeros = pushed(subject, some | {id(x): create_like.zeros_like(x.detach())})
         for k, (a, b) in enumerate(zip(without, zeros, strict=True)):
             if distance(a, b):
                 raise GradcheckError(
@@ -367,7 +367,7 @@ def _check_batched_forward(subject: Subject, rtol: float, atol: float) -> None:
                 dual = forward_ad.make_dual(x.detach(), tangent)
                 outs = subject.outputs_of(replaced(subject.inputs, {id(x): dual}))
                 found = [forward_ad.unpack_dual(o) for o in outs]
-                return tuple(create.zeros_like(f.primal) if f.tangent is None else f.tangent for f in found)
+                return tuple(create_like.zeros_like(f.primal) if f.tangent is None else f.tangent for f in found)
 
         both = wrap(devices.module_of(x.array).stack([t.array for t in tangents]))
         try:

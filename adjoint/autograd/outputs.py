@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import Any
 
-from ..core import modes, recorders
+from ..core import fast_path, modes
 from ..core.anomaly import Trail
 from ..core.nodes import Output, differentiable, extra_of, first_is_newest, output_node, wrap
 from ..core.rebasing import rebase
@@ -61,7 +61,7 @@ class Outputs:
         ctx.metas = tuple(
             [(v.array.shape, v.array.dtype, type(v.array)) if isinstance(v, TensorBase) else None for v in values]
         )
-        ctx.code, ctx.lasti = recorders.outside(sys._getframe(1))
+        ctx.code, ctx.lasti = fast_path.outside(sys._getframe(1))
         ctx.stamp = tick()
         plain = not dirty and not ctx.non_differentiable
         for i, v in enumerate(values):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
+from ..export.exported import ExportedProgram
+from ..export.files import load as load_program
+from ..export.files import save as save_program
+from ..export.tracing import traced
 from ..nn import Module
 
 __all__ = [
-    "Attribute", "Final", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion",
+    "Attribute", "Final", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TracedModule", "annotate",
+    "enable_onednn_fusion",
     "export", "fork", "freeze", "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
     "optimize_for_inference", "optimized_execution", "save", "script", "script_if_tracing", "script_method",
     "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
@@ -30,14 +35,62 @@ def script(obj: _T, *args: Any, **kwargs: Any) -> _T:
     return obj
 
 
-def trace(func: _T, example_inputs: Any = None, *args: Any, **kwargs: Any) -> _T:
-    """Return the function or module as it is: no trace is taken."""
-    return func
+class ScriptModule(Module):
+    """A module; that it is scripted changes nothing."""
 
 
-def trace_module(mod: _T, inputs: Any = None, *args: Any, **kwargs: Any) -> _T:
-    """Return the module as it is."""
-    return mod
+class TracedModule(ScriptModule):
+    """A traced module or function: its parameters and buffers, and the list of what it computed; see `trace`."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        super().__init__()
+        inner = program.module()
+        self.__dict__["_program"], self.__dict__["_runs"] = program, inner
+        for name, child in inner.named_children():
+            self.add_module(name, child)
+        for name, parameter in inner.named_parameters(recurse=False):
+            self.register_parameter(name, parameter)
+        for name, buffer in inner.named_buffers(recurse=False):
+            self.register_buffer(name, buffer)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the list."""
+        return self.__dict__["_runs"](*args, **kwargs)
+
+    @property
+    def graph(self) -> Any:
+        """The list, as a graph."""
+        return self.__dict__["_program"].graph
+
+    def save(self, f: Any, _extra_files: Any = None) -> None:
+        """Write the traced module to a file, which `load` reads without the class that it was made of."""
+        save_program(self.__dict__["_program"], f, extra_files=_extra_files)
+
+
+def trace(
+    func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+    check_tolerance: float = 1e-5, strict: bool = True, *, example_kwarg_inputs: Any = None, **ignored: Any,
+) -> TracedModule:  # fmt: skip
+    """Run a module or function on example inputs, and return what it computed as a module that can be saved.
+
+    Sizes may differ later where the program is the same for them: axes of equal size in the example stay equal. A
+    program that branches on values is refused, where torch takes the branch of the example for good.
+
+    Examples
+    --------
+    >>> traced = adjoint.jit.trace(lambda x: x * 2 + 1, adjoint.ones(3))
+    >>> traced(adjoint.zeros(5))
+    tensor([1., 1., 1., 1., 1.])
+    """
+    args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
+    return TracedModule(traced(func, args, dict(example_kwarg_inputs or {})))
+
+
+def trace_module(mod: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> TracedModule:
+    """Trace the forward pass of a module; `inputs` maps ``"forward"`` to its example inputs."""
+    if set(inputs) != {"forward"}:
+        raise NotImplementedError(f"trace_module traces forward only, not {sorted(set(inputs) - {'forward'})}")
+    return trace(mod, inputs["forward"])
 
 
 def freeze(mod: _T, *args: Any, **kwargs: Any) -> _T:
@@ -84,16 +137,19 @@ def wait(future: _T) -> _T:
     return future
 
 
-def save(m: Any, f: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Raise: there are no script archives here."""
-    raise NotImplementedError("jit.save writes programs for C++; save(model.state_dict(), f) keeps what was learnt")
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Write a traced module to a file; see `trace`."""
+    if not _isinstance(m, TracedModule):
+        raise NotImplementedError(
+            "jit.save writes what jit.trace returned: script leaves a module the Python that it is, whose "
+            "state_dict() can be saved"
+        )
+    m.save(f, _extra_files)
 
 
-def load(f: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Raise: a script archive holds a program."""
-    raise NotImplementedError(
-        "jit.load reads programs for C++, which adjoint does not run; save the model's state_dict() and load that"
-    )
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, **ignored: Any) -> TracedModule:
+    """Return a traced module that `save` wrote; archives that torch wrote hold programs for C++ and are refused."""
+    return TracedModule(load_program(f, extra_files=_extra_files))
 
 
 @contextlib.contextmanager
@@ -126,10 +182,6 @@ def enable_onednn_fusion(enabled: bool) -> None:
 script_if_tracing = export = unused = interface = script_method = _same
 optimize_for_inference = freeze
 _overload = _overload_method = _script_if_tracing = _same
-
-
-class ScriptModule(Module):
-    """A module; that it is scripted changes nothing."""
 
 
 class RecursiveScriptModule(ScriptModule):

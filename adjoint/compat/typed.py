@@ -7,7 +7,7 @@ from typing import Any
 from ..core import device as devices
 from ..core import dtypes
 from ..core.tensor import TensorBase
-from ..ops.create import constructed
+from ..ops.create_like import constructed
 
 
 class tensortype(type):

@@ -8,8 +8,10 @@ elements are), then numbers. What a program uses in every run is looked up once;
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
+from .._typing import Array, DType, Shape
 from ..devices.cpu import blas, threads
 from ..devices.cpu.products import LARGE
 
@@ -29,7 +31,7 @@ class Call:
         self.address = ctypes.addressof(self.block)
         self.run = _prototype(function)
 
-    def __call__(self, *new: Any) -> None:
+    def __call__(self, *new: Array) -> None:
         """Run, on arrays that take the open places."""
         for slot, array in zip(self.slots, new):
             for block, place in slot:
@@ -79,7 +81,7 @@ class Team(Call):
             run(ctypes.addressof(block))
 
 
-def _block(addresses: list[int], words: Any) -> Any:
+def _block(addresses: list[int], words: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * (len(addresses) + len(words)))(*addresses, *words)
 
 
@@ -94,11 +96,11 @@ class Loop:
     def __init__(self, function: int) -> None:
         self.function = function
 
-    def __call__(self, *arrays: Any) -> Call:
+    def __call__(self, *arrays: Array) -> Call:
         """Return a call of the loop."""
         return Call(self.function, arrays)
 
-    def shared(self, pool: Any, size: int, least: int, apart: tuple[int, ...], *arrays: Any) -> Team:
+    def shared(self, pool: Any, size: int, least: int, apart: tuple[int, ...], *arrays: Array) -> Team:
         """Return a call whose first range threads share."""
         return Team(self.function, arrays, size, least, apart, pool)
 
@@ -109,12 +111,12 @@ class Product:
     def __init__(self, function: int, gemm: int, words: tuple[int, ...]) -> None:
         self.function, self.words = function, (gemm, *words)
 
-    def __call__(self, *arrays: Any) -> Call:
+    def __call__(self, *arrays: Array) -> Call:
         """Return a call that writes the product of the first two arrays into the third."""
         return Call(self.function, arrays, self.words)
 
     @staticmethod
-    def words_for(shapes: Any, strides: Any, itemsize: int) -> tuple[int, ...] | None:
+    def words_for(shapes: Sequence[Shape], strides: Sequence[Sequence[int]], itemsize: int) -> tuple[int, ...] | None:
         """Return what BLAS asks of matrices x, y and their product, None where this is left to NumPy."""
         (rows, inner), columns = shapes[0], shapes[1][1]
         if rows * inner * columns > LARGE or min(rows, inner, columns) < 2:
@@ -126,12 +128,12 @@ class Product:
         return (111 + turn_x, 111 + turn_y, rows, columns, inner, lead_x, lead_y, lead_out)
 
 
-def gemm_of(dtype: Any) -> int | None:
+def gemm_of(dtype: DType) -> int | None:
     """Return the address of NumPy's own BLAS function that multiplies matrices of a dtype."""
     return blas.address_of(f"cblas_{ {'float32': 's', 'float64': 'd'}[dtype.name] }gemm")
 
 
-def _laid(shape: Any, steps: Any, itemsize: int) -> tuple[int, int] | None:
+def _laid(shape: Shape, steps: Sequence[int], itemsize: int) -> tuple[int, int] | None:
     """Return whether a matrix lies turned, and the distance of its rows, as BLAS takes it; None if it does not."""
     (rows, columns), (down, right) = shape, steps
     if right == itemsize and down % itemsize == 0 and down >= columns * itemsize:

@@ -12,12 +12,13 @@ import functools
 import gc
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, pairwise, starmap
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from .._typing import Array, Op, Params
 from ..core import device as places
 from ..core import engine, modes
 from ..core.general import as_floating
@@ -30,10 +31,11 @@ from ..core.tensor import TensorBase, View, ours, owner_of
 from ..devices.contract import by_class
 from ..errors import place
 from ..ops.shape import cast_p, clone_p, expand_p
-from ..tree import tree_flatten, tree_unflatten
+from ..tree import tree_unflatten
 from .graph import GUARD, WRITE, Effect, Graph, Line, Reference, Step, Value
 from .memory import Memories, Memory, layout_of, put_region, take_region
 from .numbers import Reading, looked_at, plain, settle
+from .objects import flatten_arguments, flatten_result
 from .replay import answer_of
 
 __all__ = ["CaptureError", "Captured", "capture"]
@@ -53,10 +55,10 @@ class CaptureError(RuntimeError):
 class Captured:
     """What ``capture(step)(*args)`` gives: the `graph`, and the `result` of the run it was captured from."""
 
-    def __init__(self, graph: Graph, result: Any) -> None:
+    def __init__(self, graph: Graph, result: object) -> None:
         self.graph, self.result = graph, result
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the program again on other arguments; see `Graph.run`."""
         return self.graph.run(*args, **kwargs)
 
@@ -86,7 +88,7 @@ def capture(function: Callable[..., Any]) -> Callable[..., Captured]:
     (tensor(17.), tensor([5., 6.]))
     """
 
-    def captured(*args: Any, **kwargs: Any) -> Captured:
+    def captured(*args: object, **kwargs: object) -> Captured:
         tracer = Tracer(args, kwargs)
         with tracer:
             result = function(*args, **kwargs)
@@ -124,12 +126,12 @@ class Tracer(Observer):
             if key is not None and (key not in self.outside or t.node is not None):
                 self.outside[key] = t
         self.lasting = [t.array for t in self.outside.values()]  # no other array gets their addresses
-        leaves, self.graph.takes = tree_flatten((args, kwargs))
+        leaves, self.graph.takes = flatten_arguments((args, kwargs))
         self.given = set(map(id, leaves))
         for leaf in leaves:
             self.graph.given.append(self._argument(leaf) if isinstance(leaf, TensorBase) else leaf)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         places.captures.append(None)
         return super().__enter__()
 
@@ -137,7 +139,7 @@ class Tracer(Observer):
         super().__exit__(*error)
         places.captures.pop()
 
-    def _argument(self, tensor: Any) -> Value:
+    def _argument(self, tensor: TensorBase) -> Value:
         known = self.memories.find(tensor.array)
         if known is not None and known.home == layout_of(tensor.array):
             return known.current  # the same tensor twice
@@ -145,6 +147,10 @@ class Tracer(Observer):
         self.graph.arguments.append(value)
         self.memories.add(tensor.array, value, origin=value)
         return value
+
+    def knew(self, tensor: Any) -> bool:
+        """Return whether a tensor was there before the program ran, as one of its arguments or outside."""
+        return id(tensor) in self.before
 
     def is_on(self) -> bool:
         """Return whether the program is still running."""
@@ -155,7 +161,7 @@ class Tracer(Observer):
 
     # --- what an observer hears ---
 
-    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+    def call(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Run a primitive and write it down."""
         if self.depth or top_payload(inputs) is not None or not any(isinstance(v, TensorBase) for v in inputs):
             return self.proceed(op, inputs, params, run)
@@ -197,7 +203,9 @@ class Tracer(Observer):
         )
         return inputs, tuple(x if isinstance(x, TensorBase) else v for x, v in zip(inputs, values, strict=True))
 
-    def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
+    def compute_into(
+        self, op: Op, x: TensorBase, inputs: Sequence[Any], params: Params, run: Callable[[], None]
+    ) -> None:
         """Write an in-place op down as the op out of place, whose result is the memory's new value."""
         if self.depth:
             run()
@@ -225,7 +233,7 @@ class Tracer(Observer):
         self.assign(array, value)
         self.announced = x
 
-    def _out_of_place(self, op: Any, inputs: Any, params: Any, run: Callable[[], None]) -> Any:
+    def _out_of_place(self, op: Op, inputs: Sequence[Any], params: Params, run: Callable[[], None]) -> Any:
         try:
             return op.call(*inputs, *params)
         except Exception:
@@ -319,20 +327,20 @@ class Tracer(Observer):
             return tuple(self._number(container, (key, i), n) for i, n in enumerate(found))
         return self._number(container, key, found) if type(found) is float else found
 
-    def _number(self, container: Any, key: Any, found: float) -> Any:
+    def _number(self, container: Any, key: object, found: float) -> object:
         tensor = wrap(np.array(found))
         value = self.graph.value(tensor.array, "outside")
         self.graph.outside.append(Reference(value, (container, key), "number"))
         self.memories.add(tensor.array, value, origin=value)
         return tensor
 
-    def pattern(self, tensors: list[Any]) -> Any:
+    def pattern(self, tensors: list[Any]) -> object:
         """Begin to note what is done to some tensors."""
         return None if self.depth else Pattern(self, tensors)
 
     # --- writing lines ---
 
-    def knows(self, value: Any) -> bool:
+    def knows(self, value: object) -> bool:
         """Return whether a bare array lies in memory that the program has computed."""
         if not _is_array(value):
             return False
@@ -353,7 +361,7 @@ class Tracer(Observer):
             return memory.current
         return self._region(memory, layout_of(array), array)
 
-    def _adopt(self, array: Any, v: Any) -> Memory:
+    def _adopt(self, array: Any, v: object) -> Memory:
         """Take in memory that is not the program's own: an outside tensor's, or a constant."""
         tensor = v if id(v) in self.before else self.outside.get(layout_of(array))
         if tensor is None:
@@ -361,14 +369,14 @@ class Tracer(Observer):
             return self._constant(array)
         return self._refer(tensor)
 
-    def _constant(self, array: Any) -> Memory:
+    def _constant(self, array: Array) -> Memory:
         return self.memories.add(array, self.graph.constant(array.copy()))  # the program may write into it
 
-    def _is_constant(self, array: Any) -> bool:
+    def _is_constant(self, array: Array) -> bool:
         memory = self.memories.find(array)
         return memory is not None and memory.constant and not memory.written
 
-    def _refuse_unknown(self, array: Any) -> None:
+    def _refuse_unknown(self, array: Array) -> None:
         """Refuse an array that is no input, no result of a line and no literal: on another run it may be another."""
         self.unable = self.unable or (
             f"an array {array.dtype.name}{list(array.shape)} is used at {self.where()[0]}, and was made by no op that "
@@ -385,7 +393,7 @@ class Tracer(Observer):
         self.graph.outside.append(Reference(value, tensor))
         return self.memories.add(tensor.array, value, origin=value)
 
-    def _is_watched(self, tensor: Any) -> bool:
+    def _is_watched(self, tensor: TensorBase) -> bool:
         """Return whether it would be noticed that another tensor is in the place where the program found this one."""
         known = self.surroundings
         if id(tensor) in known.tensors or id(owner_of(tensor.array)) in known.arrays:
@@ -420,7 +428,7 @@ class Tracer(Observer):
         memory.remember(layout, value, array)
         return value
 
-    def record(self, op: Any, operands: Any, params: Any, results: Any, inputs: Any) -> None:
+    def record(self, op: Any, operands: Sequence[Any], params: Params, results: Any, inputs: Sequence[Any]) -> None:
         """Add the line of a call whose results are there."""
         outputs, aliases = [], True
         for result in results:
@@ -453,7 +461,7 @@ class Tracer(Observer):
             if isinstance(result, TensorBase):
                 self.made.append((weakref.ref(result), f"{op.name} at {where}"))
 
-    def _derivation(self, op: Any, inputs: Any, params: Any, memory: Memory) -> tuple[Any, ...]:
+    def _derivation(self, op: Op, inputs: Sequence[Any], params: Params, memory: Memory) -> tuple[Any, ...]:
         """Return how a view is made again after a write: by its op, if that does not depend on strides."""
         if op.outputs or op.name == "as_strided" or not inputs or not isinstance(inputs[0], TensorBase):
             return ()
@@ -494,10 +502,10 @@ class Tracer(Observer):
 
     # --- the end ---
 
-    def finish(self, result: Any) -> Graph:
+    def finish(self, result: object) -> Graph:
         """Return the graph, with what the program returned and left behind."""
         graph = self.graph
-        leaves, graph.returns = tree_flatten(result)
+        leaves, graph.returns = self.flattened(result)
         graph.outputs = [self._returned(leaf) for leaf in leaves]
         graph.numbers = [i for i, leaf in enumerate(leaves) if type(leaf) is Reading]
         self._note_gradients()
@@ -511,9 +519,14 @@ class Tracer(Observer):
         graph.check()
         return graph
 
+    def flattened(self, result: Any) -> tuple[list[Any], Any]:
+        """Take a result apart, objects that the program has made and that hold tensors included."""
+        known = set() if self.surroundings is None else self.surroundings.seen
+        return flatten_result(result, known | self.given)
+
     def settled(self, result: Any) -> Any:
         """Return what the program returned, and leave what it has kept, with Python's own numbers for readings."""
-        leaves, spec = tree_flatten(result)
+        leaves, spec = self.flattened(result)
         if any(type(leaf) is Reading for leaf in leaves):
             result = tree_unflatten([plain(leaf) for leaf in leaves], spec)
         del leaves
@@ -626,7 +639,7 @@ class Pattern:
 _running_rule = engine._run_watched.__code__
 
 
-def _is_mask(operand: Any) -> bool:
+def _is_mask(operand: object) -> bool:
     return isinstance(operand, Value) and operand.dtype == bool
 
 
@@ -654,7 +667,7 @@ def _alive_tensors() -> list[Any]:
     return [t for t in list(found) if type(t) in kinds and hasattr(t, "_grad")]
 
 
-def _arrays_in(params: Any) -> list[Any]:
+def _arrays_in(params: Params) -> list[Any]:
     """Return the arrays among the parameters of an op, which a line keeps as they are."""
     found = []
     for p in params:
@@ -665,15 +678,15 @@ def _arrays_in(params: Any) -> list[Any]:
     return found
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return hasattr(type(value), "strides") and not isinstance(value, np.generic)
 
 
-def _settled(value: Any) -> Any:
+def _settled(value: object) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def _kept_by_program(tensor: Any) -> bool:
+def _kept_by_program(tensor: TensorBase) -> bool:
     """Return whether something other than a graph or a running function refers to a tensor."""
     for holder in gc.get_referrers(tensor):
         if isinstance(holder, list | set | tuple):
@@ -685,9 +698,9 @@ def _kept_by_program(tensor: Any) -> bool:
     return False
 
 
-def _is_frame(holder: Any) -> bool:
+def _is_frame(holder: object) -> bool:
     return type(holder).__name__ in ("frame", "list_iterator", "generator")
 
 
-def _is_graph(holder: Any) -> bool:
+def _is_graph(holder: object) -> bool:
     return isinstance(holder, Node | View) or hasattr(type(holder), "save_for_backward")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._typing import Kernel
 from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
@@ -27,9 +30,10 @@ from ..tree import tree_flatten, tree_unflatten
 from . import kernels
 from .capture import Tracer
 from .graph import Graph, GuardFailure, Step, Value
-from .guards import Before, Outside, Surroundings
+from .guards import Before, Executed, Outside, Surroundings
 from .joint import JointTrace, Recording, has_history
 from .memory import layout_of
+from .objects import flatten_arguments
 from .program import has_written, note_writes, program_of
 
 __all__ = ["Compiled", "compile"]
@@ -45,13 +49,13 @@ _UNSETTLED = 3  # calls in a row that changed something besides tensors
 class Signature:
     """What a program was captured for: the structure of its arguments, and what each of them was."""
 
-    def __init__(self, leaves: list[Any], spec: Any) -> None:
+    def __init__(self, leaves: list[Any], spec: object) -> None:
         self.spec = spec
         self.parts = [_described(leaf) for leaf in leaves]
         self.aliases = _aliases(leaves)
         self.grad, self.default, self.place = modes.is_grad_enabled(), default(), devices.current()
 
-    def difference(self, leaves: list[Any], spec: Any) -> str:
+    def difference(self, leaves: list[Any], spec: object) -> str:
         """Return in words what is different now, or nothing."""
         if (spec is not self.spec and spec != self.spec) or len(leaves) != len(self.parts):
             return f"the arguments were {self.spec}, and are {spec}"
@@ -68,7 +72,7 @@ class Signature:
             return f"the default device was {self.place}"
         return ""
 
-    def differs_in_sizes(self, leaves: list[Any], spec: Any) -> bool:
+    def differs_in_sizes(self, leaves: list[Any], spec: object) -> bool:
         """Return whether there is a difference, and it is one of the tensors' sizes, not of what Python says."""
         if spec != self.spec or len(leaves) != len(self.parts):
             return False
@@ -102,14 +106,14 @@ class _Part(NamedTuple):
     array: type
 
 
-def _described(leaf: Any) -> Any:
+def _described(leaf: object) -> Any:
     if isinstance(leaf, TensorBase):
         a = leaf.array
         return _Part(tuple(a.shape), a.dtype, tuple(a.strides), leaf.node is not None, type(leaf), type(a))
     return leaf
 
 
-def _fits(leaf: Any, part: Any) -> bool:
+def _fits(leaf: object, part: Any) -> bool:
     if isinstance(leaf, TensorBase):
         a = leaf.array
         return (
@@ -164,7 +168,7 @@ class Trace:
         self.leaves = [leaf_of[v] for v in graph.arguments]
         owner = {r.value: r for r in graph.outside}
 
-        def source(v: Any) -> Any:
+        def source(v: object) -> Any:
             if not isinstance(v, Value):
                 return lambda leaves, made: v
             if v in number:
@@ -194,7 +198,7 @@ class Trace:
             (leaf_of.get(t), owner.get(t)) for t, _ in (line.operands for line in self.program.writes)
         ]  # fmt: skip
 
-    def refuses(self, leaves: list[Any], spec: Any) -> str:
+    def refuses(self, leaves: list[Any], spec: object) -> str:
         """Return in words why this is not the program to run, or nothing."""
         found = self.signature.difference(leaves, spec) or self.surroundings.difference()
         found = found or self.outside.difference(leaves, bool(self.written))
@@ -243,7 +247,7 @@ class Compiled:
 
     made: weakref.WeakSet[Compiled] = weakref.WeakSet()  # all there are
 
-    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, backend: Any = None) -> None:
+    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, backend: object = None) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.made.add(self)
@@ -255,15 +259,18 @@ class Compiled:
         self.differentiable = False
         self.started = False
         self.unsettled = 0
+        self.executed: set[Any] | None = (
+            None  # the code that calls run, where too much can be reached to look at it all
+        )
         self.warned = False  # that sizes keep changing
         self.volatile: set[tuple[int, Any]] = set()
         self.rows: dict[int, Any] = {}  # the structure of so many tensors
         self.lock = forks.reentrant_lock()
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the function, compiled where it can be."""
         if modes.unusual or self.refused:
             return self.function(*args, **kwargs)
@@ -291,18 +298,23 @@ class Compiled:
     def _flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
         """Return the arguments in a row, and their structure; most often they are tensors in a row already."""
         if kwargs or not all([isinstance(a, TensorBase) for a in args]):  # noqa: C419 - faster than a generator
-            return tree_flatten((args, kwargs))
+            return flatten_arguments((args, kwargs))
         spec = self.rows.get(len(args))
         if spec is None:
             spec = self.rows[len(args)] = tree_flatten((args, kwargs))[1]
         return list(args), spec
 
-    def _capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: Any, refusals: list[str]) -> Any:
+    def _capture(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any], spec: object, refusals: list[str]
+    ) -> Any:
         if any(map(is_subclass, leaves)):  # its class is asked for every op
             return self.function(*args, **kwargs)
         places = [devices.of(t.array).type for t in leaves if isinstance(t, TensorBase)]
         if (without := next((p for p in places if p in by_name and not by_name[p].has_programs), None)) is not None:
             self._refuse(f"device '{without}' has no compiled programs")
+            return self.function(*args, **kwargs)
+        if any(getattr(t, "differentiated", False) for t in self.traces):
+            self._refuse("its gradient is differentiated again; compile the function that does so instead")
             return self.function(*args, **kwargs)
         with self.lock, plainly:
             unused = [t for t in self.traces if not t.calls and not t.signature.differs_in_sizes(leaves, spec)]
@@ -317,7 +329,13 @@ class Compiled:
             if refusals:
                 self.reasons = [*self.reasons[1 - _LIMIT :], refusals[0]]
             signature = Signature(leaves, spec)
-            before = Before(self.function, leaves)
+            before = Before(self.function, leaves, self.executed)
+            if before.surroundings.unknown and self.executed is None and sys.getprofile() is None:
+                self.executed = set()
+                with Executed(self.executed) as executed:
+                    result = self.function(*args, **kwargs)
+                executed.is_known()
+                return result  # the next call is captured, and what it may reach in the code that has run is watched
             if before.surroundings.unknown:
                 self._refuse(before.surroundings.unknown)
                 return self.function(*args, **kwargs)
@@ -328,19 +346,23 @@ class Compiled:
                 return self._capture_joint(args, kwargs, signature, before)
             self._note_volatile()
             tracer = Tracer(args, kwargs, frozenset(self.volatile), before.surroundings)
-            with tracer:
+            with self._noting() as executed, tracer:
                 result = self.function(*args, **kwargs)
-            found, _ = tree_flatten(result)
-            given = set(map(id, leaves))
-            if any(has_history(t) for t in found if id(t) not in given):
+            found, _ = tracer.flattened(result)
+            if any(has_history(t) and not tracer.knew(t) for t in found):
                 self.differentiable = True  # the next call is captured together with its backward pass
                 return tracer.settled(result)
             del found
             graph = tracer.finish(result)
             result = tracer.settled(result)
-            if self._is_settled(tracer.unable, graph, before):
-                self._add(Trace(signature, Surroundings(self.function, leaves, _numbers(graph)), graph, self.loops))
+            if self._is_settled(tracer.unable, graph, before, executed):
+                surroundings = Surroundings(self.function, leaves, _numbers(graph), self.executed)
+                self._add(Trace(signature, surroundings, graph, self.loops))
             return result
+
+    def _noting(self) -> Any:
+        """Note what code runs, where only that is watched."""
+        return nullcontext() if self.executed is None else Executed(self.executed)
 
     def _sizes_keep_changing(self, leaves: list[Any], spec: Any, args: Any, kwargs: Any) -> bool:
         """Return whether there are enough programs for arguments of other sizes; these go on running."""
@@ -370,8 +392,10 @@ class Compiled:
             if fact is not None and isinstance(fact.container, dict) and isinstance(fact.value, float | tuple):
                 self.volatile.add((id(fact.container), fact.key))
 
-    def _is_settled(self, unable: str, graph: Graph, before: Before) -> bool:
+    def _is_settled(self, unable: str, graph: Graph, before: Before, executed: Any) -> bool:
         """Return whether a program does all that the captured call did; if it never does, the function is refused."""
+        if executed is not None and not executed.is_known():
+            return False  # what that code changes was not looked at before the call
         if unable:
             self._refuse(unable)
             return False
@@ -384,12 +408,13 @@ class Compiled:
         return not why
 
     def _capture_joint(self, args: Any, kwargs: Any, signature: Signature, before: Before) -> Any:
-        recording = Recording(self.function, args, kwargs, before.surroundings)
+        with self._noting() as executed:
+            recording = Recording(self.function, args, kwargs, before.surroundings)
         self.differentiable = bool(recording.outputs)  # if nothing is, the next such call is captured without a pass
         if recording.looks_behind():
             self._refuse("its backward pass looks at values; compile the step with the backward pass inside")
-        elif self._is_settled(recording.unable, recording.graph, before) and recording.outputs:
-            surroundings = Surroundings(self.function, recording.leaves, _numbers(recording.graph))
+        elif self._is_settled(recording.unable, recording.graph, before, executed) and recording.outputs:
+            surroundings = Surroundings(self.function, recording.leaves, _numbers(recording.graph), self.executed)
             self._add(JointTrace(signature, surroundings, recording, self.loops))
         return recording.connected() if recording.outputs else tree_unflatten(recording.found, recording.spec)
 
@@ -412,7 +437,7 @@ class Compiled:
         return "\n\n".join(f"# program {i}\n{t.program.code()}" for i, t in enumerate(self.traces))
 
 
-def _name_of(function: Any, args: Any, kwargs: Any, leaf: Any) -> str:
+def _name_of(function: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], leaf: object) -> str:
     """Return what a function calls the argument that a tensor is, or is in; nothing where that is not known."""
     try:
         given = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs).arguments
@@ -432,7 +457,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: Any = None,
+    backend: object = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
@@ -442,7 +467,7 @@ def compile(
     The first call runs the function and writes down every primitive it calls, backward passes and optimizer
     steps included; later calls run that list, fused. Where the function would go another way (other shapes,
     another branch), it is captured again. Loops are compiled by Numba where it is installed
-    (``adjoint[compile]``) unless ``backend="numpy"``; `mode`, `dynamic` and `options` are accepted and change nothing.
+    (the extra ``compile``) unless ``backend="numpy"``; `mode`, `dynamic` and `options` are accepted and change nothing.
 
     Examples
     --------

@@ -1,63 +1,163 @@
 """Composite primitives as simpler ones: what eager mode computes in one kernel, fusion wants in small pieces.
 
-Each entry of `RULES` takes a `Scribe` and a line, and writes the line's result with simpler lines; it may decline
-by returning None, and the line stays. Shapes and dtypes are those of the captured run.
+A composite is written as its definition in `ops` says: its kernel, or its row-wise statement, runs on `Piece`s, which
+write each primitive that is called as a line. Matrix products are written as the one kind that programs compute.
+Shapes and dtypes are those of the captured run.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .._typing import Axes
+from ..core import modes
 from ..core.nodes import registry
-from ..core.primitive import by_ufunc
-from ..scalar import rows
-from ..scalar.functions import CHOOSE
-from ..scalar.symbol import Symbol, ordered
-from .expressions import IS_CLASS, REDUCTIONS, is_half
+from ..core.payload import Level
+from ..core.primitive import Op
+from ..payloads.meta import Meta
+from ..payloads.speech import Speaking
+from .expressions import IS_CLASS, REDUCTIONS, is_elementwise, is_half
 from .graph import Form, Graph, Line, Step, Value
+
+# Composites besides row-wise ops and losses of elements: their definitions are short in simpler primitives.
+_DEFINED = frozenset((
+    "mean", "mean_all", "sum_all", "sum_to", "var", "cross_entropy", "nll_loss", "nll_back",
+))  # fmt: skip
+_SPLITTING = frozenset(("split", "split_with_sizes", "unbind"))
+_PRODUCTS = frozenset(("linear", "project", "bmm"))
+
+
+class Piece(Speaking):
+    """A value of a definition that is being written: what is computed of it becomes a line."""
+
+    __slots__ = ("scribe", "value")
+
+    def __init__(self, value: Value, scribe: Scribe) -> None:
+        self.value, self.scribe, self.level = value, scribe, scribe.level
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        return self.value.dtype
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method == "reduce" and ufunc is np.add:  # ``np.add.reduce(x, axes, dtype, out, keepdims)``
+            axes, _, _, keepdims = (*inputs[1:], None, None, None, False)[:4] if len(inputs) > 1 else (None,) * 4
+            given = {"axis": axes, "keepdims": bool(keepdims), **options}
+            return self.sum(given["axis"], given["keepdims"])
+        return super().__array_ufunc__(ufunc, method, *inputs, **options)
 
 
 class Scribe:
-    """Writes simpler lines in place of one: each method returns the value that its line makes."""
+    """Writes simpler lines in place of one; while a definition runs, it observes which primitives that calls."""
 
-    def __init__(self, graph: Graph, line: Line, into: list[Line]) -> None:
-        self.graph, self.line, self.into = graph, line, into
+    def __init__(self, graph: Graph, line: Line, before: list[Line], makers: dict[Value, Line]) -> None:
+        self.graph, self.line, self.before, self.makers = graph, line, before, makers
+        self.into: list[Line] = []
+        self.level = 0
 
-    def write(self, op: Any, operands: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, *params: Any) -> Value:
+    def call(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Write a primitive that a definition calls, or what it is composed of."""
+        if not any(isinstance(v, Piece) for v in inputs):
+            return run(op, inputs, params)
+        return self.composed(op, inputs, params) or self.primitive(op, inputs, params)
+
+    def write(
+        self,
+        op: str | Op | Step,
+        operands: tuple[Any, ...],
+        shape: tuple[int, ...],
+        dtype: np.typing.DTypeLike,
+        *params: object,
+    ) -> Value:
         """Add a line that makes one value."""
         value = self.graph.value(Form(shape, dtype, self.line.outputs[0].device))
         op = registry[op] if isinstance(op, str) else op
         self.into.append(Line(op, operands, params, (value,), self.line.place, self.line.backward))
         return value
 
-    def unary(self, op: str, x: Value) -> Value:
-        """Apply an elementwise op of one operand."""
-        return self.write(op, (x,), x.shape, x.dtype)
-
-    def binary(self, op: str, x: Any, y: Any, dtype: Any = None) -> Value:
-        """Apply an elementwise op of two operands, of which one may be a number."""
-        shapes = [v.shape for v in (x, y) if isinstance(v, Value)]
-        like = x if isinstance(x, Value) else y
-        return self.write(op, (x, y), np.broadcast_shapes(*shapes), like.dtype if dtype is None else dtype)
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Give other sizes to the same elements."""
+        return x if x.shape == tuple(shape) else self.write("reshape", (x,), shape, x.dtype, tuple(shape))
 
     def reduce(self, op: str, x: Value, axes: tuple[int, ...]) -> Value:
         """Reduce along axes, which stay with size 1."""
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
         return self.write(op, (x,), shape, x.dtype, axes, True)
 
-    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """Give other sizes to the same elements."""
-        return x if x.shape == tuple(shape) else self.write("reshape", (x,), shape, x.dtype, tuple(shape))
+    def composed(self, op: Op, values: tuple[Any, ...], params: tuple[Any, ...]) -> Piece | None:
+        """Write what a primitive is composed of; None if that is not what the compiler takes apart."""
+        if op.name in REDUCTIONS:
+            return self._reduced(op, values[0], *params)
+        if not is_composite(op) or values[0].dtype.kind != "f":
+            return None
+        found = op.whole(*values, *params)
+        found = found[0] if op.saves.hidden else found
+        return found if isinstance(found, Piece) else None
+
+    def _reduced(self, op: Op, x: Piece, axes: Any, keepdims: bool) -> Piece | None:
+        """Write a reduction whose axes do not stay as one whose axes do, and a reshape."""
+        whole = _axes(axes, x.ndim)
+        if x.dtype.kind != "f":
+            return None
+        value = self.reduce(op.name, x.value, whole)
+        if not keepdims:
+            value = self.reshape(value, tuple([n for i, n in enumerate(x.shape) if i not in whole]))
+        return Piece(value, self)
+
+    def primitive(self, op: Op, values: tuple[Any, ...], params: tuple[Any, ...]) -> Piece:
+        """Write a line of a primitive."""
+        if op.name == "reshape":
+            return Piece(self.reshape(values[0].value, tuple(params[0])), self)
+        if op.name == "slice" and (first := _first(self, values[0].value, *params)) is not None:
+            return Piece(first, self)
+        forms = [Meta(v.shape, v.dtype) if isinstance(v, Piece) else v for v in values]
+        out = Meta.apply(op, 0, tuple(forms), params)
+        operands = tuple([
+            v.value if isinstance(v, Piece) else v.item() if isinstance(v, np.generic) else v for v in values
+        ])  # fmt: skip
+        if op.name == "div" and type(operands[0]) in (int, float) and operands[0] == 1:
+            op, operands = registry["reciprocal"], operands[1:]  # as a Tensor's division is
+        return Piece(self.write(op, operands, tuple(out.shape), out.dtype, *params), self)
 
 
-def _axes(axes: Any, rank: int) -> tuple[int, ...]:
+def is_composite(op: Op) -> bool:
+    """Return whether the compiler takes a primitive apart, as its definition says."""
+    kernel = op.kernel
+    return op.name in _DEFINED or hasattr(kernel, "statement") or hasattr(kernel, "elements")
+
+
+def _defined(s: Scribe, *args: Any) -> Value | None:
+    """Write a line as the definition of its primitive says."""
+    count = len(s.line.operands)
+    observer, autocast = modes.local.observer, modes.local.autocast
+    modes.local.observer, modes.local.autocast = s, None  # what is written is no call of the program
+    try:
+        with Level() as s.level:
+            given = tuple([Piece(v, s) if isinstance(v, Value) else v for v in args[:count]])
+            found = s.composed(s.line.op, given, args[count:])
+    except TypeError:  # labels of what is no matrix
+        return None
+    finally:
+        modes.local.observer, modes.local.autocast = observer, autocast
+    return None if found is None else found.value
+
+
+def _axes(axes: Axes | None, rank: int) -> tuple[int, ...]:
     given = range(rank) if axes is None else (axes,) if isinstance(axes, int) else axes
     return tuple(sorted(i % rank for i in given)) if rank else ()
+
+
+# --- Matrix products --------------------------------------------------------------------------------
 
 
 def _linear(s: Scribe, x: Value, weight: Value, bias: Any = None) -> Value | None:
@@ -67,10 +167,12 @@ def _linear(s: Scribe, x: Value, weight: Value, bias: Any = None) -> Value | Non
     flat = s.reshape(x, (rows, inner))
     turned = s.write("transpose", (weight,), (inner, columns), weight.dtype, 0, 1)
     out = s.reshape(s.write("mm", (flat, turned), (rows, columns), x.dtype), (*x.shape[:-1], columns))
-    return s.binary("add", out, bias) if isinstance(bias, Value) else out  # last: it fuses with what follows
+    if not isinstance(bias, Value):
+        return out
+    return s.write("add", (out, bias), np.broadcast_shapes(out.shape, bias.shape), out.dtype)  # last: it fuses
 
 
-def _bmm(s: Scribe, x: Value, y: Any) -> Value | None:
+def _bmm(s: Scribe, x: Value, y: Value) -> Value | None:
     """Write products of many matrices with the same one as one product."""
     if not isinstance(y, Value) or len(y.shape) != 2 or len(x.shape) < 3 or x.dtype != y.dtype or not x.size:
         return None
@@ -79,171 +181,80 @@ def _bmm(s: Scribe, x: Value, y: Any) -> Value | None:
     return s.reshape(out, (*x.shape[:-1], y.shape[1]))
 
 
-_REDUCED = {rows.SUM: "sum", rows.MAX: "amax"}
+# --- First elements ---------------------------------------------------------------------------------
 
 
-def _statement(statement: rows.Statement, s: Scribe, *args: Any) -> Value:
-    """Write a row-wise op as its statement says; where that takes the first element of a row, zero does here."""
-    axes, given = statement.axes(args), dict(zip(statement.arguments, args))
-    absent = tuple([n for n in statement.operands if given[n] is None])
-    (result, _), *_ = statement.traced(absent, tuple([given[n] for n in statement.static]))
-    x = args[0]
-    written: dict[int, Any] = {}
-    for node in ordered([result]):
-        operands = [written[v.number] if isinstance(v, Symbol) else v for v in node.operands]
-        written[node.number] = _node(s, node, operands, given, axes, x)
-    return s.reshape(written[result.number], s.line.outputs[0].shape)
+def _first(s: Scribe, x: Value, index: Any) -> Value | None:
+    """Write the first elements of rows that are computed as computed of first elements: a loop over the rows has these.
 
-
-def _node(s: Scribe, node: Symbol, operands: list[Any], given: dict[str, Any], axes: tuple[int, ...], x: Value) -> Any:
-    function = node.function
-    if function is None:
-        return math.prod(x.shape[i] for i in axes) if node.name == rows.COUNT else given[node.name]
-    if function is rows.FIRST:
-        return 0.0
-    if function in _REDUCED:
-        return s.reduce(_REDUCED[function], operands[0], axes)
-    if function is CHOOSE:
-        shapes = [v.shape for v in operands if isinstance(v, Value)]
-        return s.write("where", tuple(operands), np.broadcast_shapes(*shapes), x.dtype)
-    if 0.0 in [v for v in operands if type(v) is float] and function.name in ("subtract", "add"):
-        return operands[0] if isinstance(operands[0], Value) else operands[1]
-    name = by_ufunc[function.arrays].op.name  # type: ignore[attr-defined]
-    if len(operands) == 1:
-        return s.write(name, tuple(operands), operands[0].shape, bool if node.boolean else operands[0].dtype)
-    left, right = operands
-    return s.binary(name, left, right, bool if node.boolean else None)
-
-
-def _mean(s: Scribe, x: Value, axes: Any = None, keepdims: bool = False) -> Value | None:
-    out = s.line.outputs[0]
-    if x.dtype != out.dtype or not x.size:
+    A slice would look at memory, in which all of the rows must lie before. The lines stand before what they repeat, so
+    that a loop over the rows finds them there.
+    """
+    if not isinstance(index, tuple) or len(index) != len(x.shape) or not all(map(_is_first_or_all, index)):
         return None
-    axes = _axes(axes, len(x.shape))
-    count = math.prod(x.shape[i] for i in axes)
-    return s.reshape(s.binary("div", s.reduce("sum", x, axes), count), out.shape)
+    maker = s.makers.get(x)
+    return _first_of(s, x, index, maker) if maker is not None and _repeats(maker) else None
 
 
-def _sum_all(s: Scribe, x: Value) -> Value | None:
-    return s.reshape(s.reduce("sum", x, _axes(None, len(x.shape))), ()) if x.dtype.kind == "f" else None
+def _first_of(s: Scribe, x: Value, index: tuple[slice, ...], user: Line) -> Value:
+    """Write the first elements of what `user` makes or reads, before it."""
+    maker = s.makers.get(x)
+    shape = tuple([1 if i.stop == 1 else n for i, n in zip(index, x.shape, strict=True)])
+    if x.shape == shape:
+        return x
+    op, operands, params = registry["slice"], [x], (index,)
+    if maker is not None and _repeats(maker):
+        operands = [
+            _first_of(s, v, index[len(index) - len(v.shape) :], maker) if isinstance(v, Value) else v
+            for v in maker.operands
+        ]
+        op, params, user = maker.op, maker.params, maker
+    into, s.into = s.into, []
+    made = s.write(op, tuple(operands), shape, x.dtype, *params)
+    (line,), s.into = s.into, into
+    s.before.insert(s.before.index(user), line)
+    return made
 
 
-def _sum_to(s: Scribe, x: Value, shape: Any) -> Value | None:
-    if x.dtype.kind != "f":
+def _is_first_or_all(part: Any) -> bool:
+    return part in (slice(None), slice(0, 1))
+
+
+def _repeats(maker: Line) -> bool:
+    """Return whether a line is computed element by element, and cheap to compute twice."""
+    return is_elementwise(maker) and maker.op is not IS_CLASS and len(maker.inputs) <= 2
+
+
+def _rule_of(op: Any) -> Callable[..., Value | None] | None:
+    if isinstance(op, Step):
         return None
-    lead = len(x.shape) - len(shape)
-    axes = (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1))
-    return s.reshape(s.reduce("sum", x, axes) if axes else x, tuple(shape))
+    if op.name == "slice":
+        return _first
+    if op.name in _PRODUCTS:
+        return _bmm if op.name == "bmm" else _linear
+    return _defined if op.name in REDUCTIONS or is_composite(op) else None
 
 
-def _var(s: Scribe, x: Value, axes: Any, correction: Any, keepdims: bool) -> Value | None:
-    axes = _axes(axes, len(x.shape))
-    count = math.prod(x.shape[i] for i in axes)
-    if count - correction <= 0 or x.dtype.kind != "f":
-        return None
-    centred = s.binary("sub", x, s.binary("div", s.reduce("sum", x, axes), count))
-    total = s.reduce("sum", s.binary("mul", centred, centred), axes)
-    return s.reshape(s.binary("div", total, count - correction), s.line.outputs[0].shape)
+def _is_left(line: Line) -> bool:
+    """Return whether a line is faster as it is: on the CPU, to pick one element of each row."""
+    return line.op.name == "nll_loss" and line.outputs[0].device == "cpu"
 
 
-def _power(s: Scribe, x: Value, exponent: Any) -> Value | None:
-    if exponent == 2:
-        return s.binary("mul", x, x)
-    if exponent == 3:
-        return s.binary("mul", s.binary("mul", x, x), x)
-    if exponent == 0.5 and x.dtype.kind == "f":
-        return s.unary("sqrt", x)
-    return s.unary("reciprocal", x) if exponent == -1 and x.dtype.kind == "f" else None
-
-
-def _counted(s: Scribe, target: Value, ignored: int, dtype: Any) -> tuple[Value, Value]:
-    """Return which samples count, as (N, 1), and how many they are, as (1, 1)."""
-    column = s.reshape(target, (target.shape[0], 1))
-    counts = s.binary("ne", column, ignored, bool)
-    return counts, s.reduce("sum", s.write("cast", (counts,), counts.shape, dtype, dtype), (0, 1))
-
-
-def _cross_entropy(s: Scribe, x: Value, target: Value, ignored: int, reduction: int, wide: bool) -> Value | None:
-    rows, classes = x.shape
-    if not rows or target.shape != (rows,) or reduction == 0:
-        return None
-    counts, number = _counted(s, target, ignored, x.dtype)  # first: what the way back needs is there early
-    hit = s.write(IS_CLASS, (s.reshape(target, (rows, 1)),), (rows, classes), bool, classes)
-    low = s.binary("sub", x, s.reduce("amax", x, (1,)))
-    total = s.unary("log", s.reduce("sum", s.unary("exp", low), (1,)))
-    picked = s.reduce("sum", s.write("where", (hit, low, 0.0), x.shape, x.dtype), (1,))
-    each = s.write("where", (counts, s.binary("sub", total, picked), 0.0), (rows, 1), x.dtype)
-    loss = s.reduce("sum", each, (0, 1))
-    return s.reshape(loss if reduction == 2 else s.binary("div", loss, number), ())
-
-
-def _nll_loss(s: Scribe, x: Value, target: Value, ignored: int, reduction: int) -> Value | None:
-    """Write the loss on a GPU, where picking one element of a row is a reduction of it like any other."""
-    if x.device == "cpu" or len(x.shape) != 2 or target.shape != x.shape[:1] or reduction == 0:
-        return None
-    rows, classes = x.shape
-    counts, number = _counted(s, target, ignored, x.dtype)
-    hit = s.write(IS_CLASS, (s.reshape(target, (rows, 1)),), (rows, classes), bool, classes)
-    picked = s.reduce("sum", s.write("where", (hit, x, 0.0), x.shape, x.dtype), (1,))
-    each = s.write("where", (counts, s.unary("neg", picked), 0.0), (rows, 1), x.dtype)
-    loss = s.reduce("sum", each, (0, 1))
-    return s.reshape(loss if reduction == 2 else s.binary("div", loss, number), ())
-
-
-def _nll_back(s: Scribe, g: Value, target: Value, shape: Any, ignored: int, reduction: int) -> Value | None:
-    if len(shape) != 2 or not shape[0] or target.shape != (shape[0],):
-        return None
-    rows, classes = shape
-    hit = s.write(IS_CLASS, (s.reshape(target, (rows, 1)),), (rows, classes), bool, classes)
-    counts, number = _counted(s, target, ignored, g.dtype)
-    share = s.unary("neg", s.reshape(g, (rows, 1) if g.shape == (rows,) else (1, 1)))
-    if reduction == 1:
-        share = s.binary("div", share, number)
-    share = s.write("where", (counts, share, 0.0), (rows, 1), g.dtype)
-    return s.write("where", (hit, share, 0.0), tuple(shape), g.dtype)
-
-
-def _mse(s: Scribe, x: Value, y: Value, reduction: int, option: Any) -> Value | None:
-    if x.shape != y.shape or x.dtype != y.dtype or not x.size:
-        return None
-    gap = s.binary("sub", x, y)
-    square = s.binary("mul", gap, gap)
-    if reduction == 0:
-        return square
-    total = s.reduce("sum", square, _axes(None, len(x.shape)))
-    return s.reshape(total if reduction == 2 else s.binary("mul", total, 1.0 / x.size), ())
-
-
-def _reduced(op: str) -> Callable[..., Any]:
-    """Write a reduction whose axes do not stay as one whose axes do, and a reshape."""
-
-    def rule(s: Scribe, x: Value, axes: Any, keepdims: bool) -> Value | None:
-        whole = _axes(axes, len(x.shape))
-        if x.dtype.kind != "f" or x.dtype != s.line.outputs[0].dtype or (keepdims and axes == whole):
-            return None
-        return s.reshape(s.reduce(op, x, whole), s.line.outputs[0].shape)
-
-    return rule
-
-
-RULES: dict[str, Callable[..., Value | None]] = {
-    "linear": _linear, "project": _linear, "mean": _mean, "mean_all": _mean, "sum_all": _sum_all,
-    "sum_to": _sum_to, "var": _var, "power": _power, "cross_entropy": _cross_entropy,
-    "nll_loss": _nll_loss, "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
-    "amin": _reduced("amin"), "bmm": _bmm,
-}  # fmt: skip
-_SPLITTING = frozenset(("split", "split_with_sizes", "unbind"))
-_PRODUCTS = frozenset(("linear", "project", "bmm"))
+# --- Graphs -----------------------------------------------------------------------------------------
 
 
 def decompose(graph: Graph) -> None:
     """Write composite lines as simpler ones, all through."""
     lines: list[Line] = []
+    makers: dict[Value, Line] = {}
+    seen = 0
     for line in graph.lines:
+        makers.update([(v, m) for m in lines[seen:] for v in m.outputs])
+        seen = len(lines)
         if getattr(line.op, "name", "") in _SPLITTING and not isinstance(line.op, Step):
             lines += _slices(line)
             continue
-        made = _rewritten(graph, line, lines)
+        made = _rewritten(graph, line, lines, makers)
         if made is None:
             lines.append(line)
         else:
@@ -258,34 +269,32 @@ def _slices(line: Line) -> list[Line]:
     return [Line(registry["slice"], line.operands, (i,), (v,), line.place, line.backward) for i, v in pairs]
 
 
-def _rewritten(graph: Graph, line: Line, lines: list[Line]) -> Value | None:
-    rule = RULES.get(getattr(line.op, "name", "")) or _rule_of(line.op)
-    if rule is None or isinstance(line.op, Step) or len(line.outputs) != 1:
+def _rewritten(graph: Graph, line: Line, lines: list[Line], makers: dict[Value, Line]) -> Value | None:
+    rule = _rule_of(line.op)
+    if rule is None or len(line.outputs) != 1 or _is_left(line):
         return None
     first = line.operands[0] if line.operands else None
     if not isinstance(first, Value) or (first.dtype.kind not in "f" and not is_half(first)) or not first.size:
         return None
-    mine: list[Line] = []
+    scribe = Scribe(graph, line, lines, makers)
     if is_half(first) and line.op.name not in _PRODUCTS:
-        made = _in_single(rule, Scribe(graph, line, mine))
+        made = _in_single(rule, scribe)
     else:
-        made = rule(Scribe(graph, line, mine), *line.operands, *line.params)
-    if made is None or made.shape != line.outputs[0].shape:
+        made = rule(scribe, *line.operands, *line.params)
+    out, mine = line.outputs[0], scribe.into
+    if made is None or made.shape != out.shape or made.dtype != out.dtype:
         return None
+    if len(mine) == 1 and mine[0].op is line.op:
+        return None  # it is what it was
     lines += mine
     return made
-
-
-def _rule_of(op: Any) -> Callable[..., Value | None] | None:
-    statement = getattr(getattr(op, "kernel", None), "statement", None)
-    return None if statement is None else functools.partial(_statement, statement)
 
 
 def _in_single(rule: Callable[..., Value | None], s: Scribe) -> Value | None:
     """Write a line of 16-bit floats in single precision, rounded at the end, as kernels of libraries compute it."""
     line, single = s.line, np.dtype("float32")
 
-    def wide(v: Any) -> Any:
+    def wide(v: object) -> Any:
         return s.write("cast", (v,), v.shape, single, single) if isinstance(v, Value) and is_half(v) else v
 
     out = line.outputs[0]
@@ -295,8 +304,6 @@ def _in_single(rule: Callable[..., Value | None], s: Scribe) -> Value | None:
     s.line = Line(line.op, operands, line.params, (s.graph.value(Form(out.shape, single, out.device)),), line.place)
     s.line.backward = line.backward
     made = rule(s, *operands, *line.params)
-    if made is None and line.op.name in REDUCTIONS:  # written as it should be, but for the dtype
-        made = s.reduce(line.op.name, operands[0], line.params[0])
     if made is None or out.dtype == single:
         return made
     return s.write("cast", (made,), made.shape, out.dtype, out.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .compiled import Compiled
@@ -86,7 +86,7 @@ def traffic(program: Program) -> tuple[int, int]:
     return before, after
 
 
-def _moved(inputs: Any, outputs: Any) -> int:
+def _moved(inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
     return sum(v.nbytes for v in (*inputs, *outputs) if isinstance(v, Value))
 
 

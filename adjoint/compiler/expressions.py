@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import DType
 from ..core.promotion import result_type
+from ..ops.rows import is_class_p
 from ..scalar import loops
 from ..scalar.symbol import Function, Symbol, ordered, shared, variable
 from .graph import Line, Step, Value
 
-# (target, of shape (N, 1)) -> bool of shape (N, C): whether a column is the class of its row. The parameter: C.
-IS_CLASS = Step("is_class", lambda target, classes: target == np.arange(classes))
+IS_CLASS = is_class_p.op  # of a column of targets, whether the column of an element is the class of its row
 
 REDUCTIONS = {"sum": "0", "amax": "-np.inf", "amin": "np.inf"}  # and what each starts from
 _REDUCING = {
@@ -51,7 +52,7 @@ def computing_dtype(line: Line) -> np.dtype[Any]:
     return out.dtype
 
 
-def _sample(operand: Any) -> Any:
+def _sample(operand: object) -> Any:
     """Return an array of one element that counts in promotion as the operand does."""
     return np.empty((1,) * len(operand.shape), operand.dtype) if isinstance(operand, Value) else operand
 
@@ -64,8 +65,8 @@ def is_elementwise(line: Line) -> bool:
     values = [o for o in line.operands if isinstance(o, Value)]
     if not values or any(not isinstance(o, Value) and type(o) not in (int, float, bool) for o in line.operands):
         return False
-    if isinstance(line.op, Step):
-        return line.op is IS_CLASS
+    if isinstance(line.op, Step) or line.op is IS_CLASS:
+        return line.op is IS_CLASS and len(out.shape) == 2 and values[0].shape == (out.shape[0], 1)
     if not all(_is_readable(v) or (out.device != "cpu" and v.dtype.name in HALVES) for v in values):
         return False
     if name == "cast":
@@ -88,7 +89,7 @@ def _is_readable(v: Value) -> bool:
     return is_half(v) or (v.dtype.kind in "fbi" and v.dtype.itemsize in (1, 4, 8) and v.dtype.isnative)
 
 
-def _is_truth(operand: Any) -> bool:
+def _is_truth(operand: object) -> bool:
     return isinstance(operand, Value) and operand.dtype == TRUTH
 
 
@@ -128,7 +129,7 @@ def _functions(formula: Symbol) -> frozenset[Function]:
 
 def functions_of(line: Line) -> frozenset[Function]:
     """Return the scalar functions that a line's expression is made of."""
-    formula = None if isinstance(line.op, Step) else formula_of(line)
+    formula = None if line.op is IS_CLASS else formula_of(line)
     return frozenset() if formula is None else _functions(formula)
 
 
@@ -161,7 +162,7 @@ def wanted_dtypes(line: Line) -> list[Any]:
     return [TRUTH if mask else dtype for mask in _masks(line)]
 
 
-def expression(line: Line, operands: list[str], dtype: Any, prefix: str) -> tuple[list[str], str]:
+def expression(line: Line, operands: list[str], dtype: DType, prefix: str) -> tuple[list[str], str]:
     """Return assignments that compute a line for one element in a dtype, and the text of the result."""
     if name_of(line) == "cast":
         return [], operands[0] if line.outputs[0].dtype != TRUTH else f"{operands[0]} != 0"

@@ -9,6 +9,7 @@ the nest then goes through each row once per phase. All other reductions are `la
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..devices.cpu.sizes import FUSED as _SMALL
@@ -122,7 +123,7 @@ class Fusion:
             region.late.add(line.outputs[0])
         self.at[line.outputs[0]] = region.position
 
-    def _append(self, unit: Unit, outputs: Any) -> int:
+    def _append(self, unit: Unit, outputs: Sequence[Any]) -> int:
         self.units.append(unit)
         for v in outputs:
             self.at[v] = len(self.units) - 1

@@ -8,14 +8,18 @@ they belong to. So a pass may drop, share and move calls as it likes, as long as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from .._typing import Array
 from ..core import device as devices
 from ..core.nodes import wrap
 from ..core.primitive import Op
 from ..tree import TreeSpec
+
+if TYPE_CHECKING:
+    from ..core.tensor import TensorBase
 
 __all__ = ["GUARD", "WRITE", "Effect", "Form", "Graph", "GuardFailure", "Line", "Reference", "Step", "Value"]
 
@@ -29,7 +33,7 @@ class Form:
 
     __slots__ = ("device", "dtype", "shape", "strides")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, device: str = "cpu") -> None:
+    def __init__(self, shape: Sequence[int], dtype: np.typing.DTypeLike, device: str = "cpu") -> None:
         self.shape, self.dtype, self.device = tuple(shape), np.dtype(dtype), device
         step, strides = self.dtype.itemsize, []
         for size in reversed(self.shape):
@@ -102,7 +106,7 @@ class Step:
         return f"Step({self.name})"
 
 
-def _belongs_to_the_graph(*_: Any) -> Any:
+def _belongs_to_the_graph(*_: object) -> NoReturn:
     raise TypeError("write and guard lines are the graph's own: Graph.run carries them out")
 
 
@@ -167,7 +171,7 @@ class Line:
     __repr__ = __str__
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"array {value.dtype.name}{list(value.shape)}" if value.size > 4 else repr(value.tolist())
     text = repr(value)
@@ -187,7 +191,7 @@ class Reference:
         self.value, self.tensor, self.attribute = value, tensor, attribute
 
     @property
-    def current(self) -> Any:
+    def current(self) -> TensorBase:
         """The tensor as it is now."""
         if not self.attribute:
             return self.tensor
@@ -235,6 +239,8 @@ class Graph:
         The positions of outputs that are values, but were returned as Python numbers.
     effects
         The gradients it left in ``.grad``.
+    saved
+        How many outputs, at the end, only the program of the backward pass reads.
     escapes
         Places at which a tensor was made that the program kept somewhere; a run cannot do that again.
     """
@@ -246,6 +252,7 @@ class Graph:
         self.lines: list[Line] = []
         self.outputs: list[Any] = []
         self.numbers: list[int] = []
+        self.saved = 0
         self.effects: list[Effect] = []
         self.escapes: list[str] = []
         self.given: list[Any] = []  # the arguments, flattened: a value for a tensor, anything else itself
@@ -255,7 +262,7 @@ class Graph:
 
     # --- building ---
 
-    def value(self, like: Any, kind: str = "result", array: Any = None) -> Value:
+    def value(self, like: object, kind: str = "result", array: Array | None = None) -> Value:
         """Return a new value with the shape, dtype, strides and device of an array or another value."""
         self._count += 1
         return Value(self._count, like, kind, array)
@@ -366,7 +373,7 @@ class Graph:
         tails += [f"grad of {_named(e.target, self.outside)} = {e.value}" for e in self.effects]
         return "\n".join([*heads, *map(str, self.lines), *tails])
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> Any:
         """Run the program again on other arguments: reads and writes outside tensors, returns what it returned.
 
         Results have no history. Raises `GuardFailure`, before anything is written, where the program would have gone
@@ -377,7 +384,7 @@ class Graph:
         return replay(self, args, kwargs)
 
 
-def _named(target: Any, outside: list[Reference]) -> str:
+def _named(target: object, outside: list[Reference]) -> str:
     if isinstance(target, Value):
         return str(target)
     return next((str(r.value) for r in outside if r.tensor is target and not r.attribute), "an outside tensor")

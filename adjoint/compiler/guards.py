@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array
 from ..core.device import device
 from ..core.dtypes import dtype
 from ..core.tensor import TensorBase, ours, owner_of
@@ -31,6 +32,7 @@ _DEPTH = 60
 _LARGE = 64  # numbers in a list or dict from which on they are compared as a whole
 _BYTES = 1 << 16  # of a NumPy array whose elements are compared on every call
 _DYNAMIC = frozenset(("getattr", "hasattr", "vars", "setattr", "delattr", "dir", "__dict__", "eval", "exec", "locals"))
+_OURS = frozenset(("adjoint", "torch"))  # in a program that ran by `adjoint run`, classes have torch's names
 _LIBRARIES = frozenset(("numpy", "cupy", "scipy", "torch", "adjoint", *sys.stdlib_module_names)) - {"__main__"}
 
 
@@ -39,7 +41,7 @@ class Fact:
 
     __slots__ = ("container", "key", "name", "same", "value")
 
-    def __init__(self, container: Any, key: Any, value: Any, name: str, same: bool) -> None:
+    def __init__(self, container: Any, key: Any, value: object, name: str, same: bool) -> None:
         self.container, self.key, self.value, self.name, self.same = container, key, value, name, same
 
     def now(self) -> Any:
@@ -115,7 +117,7 @@ class State(Fact):
         return bool(self.now() == self.value)
 
 
-def _state_of(generator: Any) -> Any:
+def _state_of(generator: Any) -> object:
     if isinstance(generator, random.Random):
         return generator.getstate()
     if isinstance(generator, np.random.Generator):
@@ -147,8 +149,11 @@ class Outside:
 class Surroundings:
     """The facts around a function; `unknown` says what of it cannot be looked at."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Any, read: set[tuple[int, Any]]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], arguments: Any, read: set[tuple[int, Any]], executed: Any = None
+    ) -> None:
         self.facts: list[Fact] = []
+        self.executed = executed  # the code that a call has run, beside which no other is looked at; None: all is
         self.seen: set[int] = set()
         self.read = read  # places whose number is read on every run
         self.optimizers: list[Any] = []
@@ -198,7 +203,9 @@ class Surroundings:
 
     # --- looking around ---
 
-    def _note(self, container: Any, key: Any, value: Any, name: str, depth: int, kind: type[Fact] = Fact) -> None:
+    def _note(
+        self, container: object, key: object, value: object, name: str, depth: int, kind: type[Fact] = Fact
+    ) -> None:
         if (id(container), key) in self.read:
             return
         if len(self.facts) >= _MOST:
@@ -212,7 +219,7 @@ class Surroundings:
         if not simple:
             self._visit(value, name, depth)
 
-    def _note_array(self, container: Any, key: Any, array: Any, name: str) -> None:
+    def _note_array(self, container: object, key: object, array: Array, name: str) -> None:
         self.arrays.add(id(owner_of(array)))
         if array.nbytes > _BYTES or array.dtype.hasobject:
             self.unknown = self.unknown or f"it reaches the NumPy array {name}, too large to be compared on every call"
@@ -278,6 +285,8 @@ class Surroundings:
     def _visit_function(self, function: types.FunctionType, name: str, depth: int) -> None:
         if function.__code__.co_filename in ours:
             return
+        if self.executed is not None and function.__code__ not in self.executed:
+            return
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             try:
                 self._note(cell, None, cell.cell_contents, variable, depth + 1)
@@ -291,7 +300,7 @@ class Surroundings:
         for i, default in enumerate((*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())):
             self._visit(default, f"default {i} of {name}", depth + 1)
 
-    def _visit_object(self, value: Any, name: str, depth: int) -> None:
+    def _visit_object(self, value: object, name: str, depth: int) -> None:
         attributes = getattr(value, "__dict__", None)
         if _is_foreign(value):
             return
@@ -312,13 +321,13 @@ class Surroundings:
             if not _is_bookkeeping(key):
                 self._note(attributes, key, item, f"{name}.{key}", depth + 1)
 
-    def _visit_state(self, state: Any, name: str, depth: int) -> None:
+    def _visit_state(self, state: object, name: str, depth: int) -> None:
         """Note which tensors an optimizer keeps for each parameter: a program writes into these."""
         for p, kept in state.items() if isinstance(state, dict) else ():
             if isinstance(p, TensorBase) and isinstance(kept, dict):
                 self._note(state, p, kept, f"{name}.state[...]", depth + 1)
 
-    def _visit_room(self, room: Any, name: str, depth: int) -> None:
+    def _visit_room(self, room: object, name: str, depth: int) -> None:
         """Remember a class or a Python module: of its many attributes those are looked at that code names."""
         for part in room.__mro__ if isinstance(room, type) else (room,):
             if _room(part) not in _LIBRARIES and id(part) not in self.places:
@@ -353,7 +362,7 @@ def _is_readable(file: Any) -> bool:
     return not file.closed and bool(file.readable())
 
 
-def _is_simple(value: Any) -> bool:
+def _is_simple(value: object) -> bool:
     return isinstance(value, _SIMPLE)
 
 
@@ -365,10 +374,10 @@ def _room(value: Any) -> str:
 
 def _is_ours(kind: Any) -> bool:
     """Return whether a class is derived from one of adjoint's, whose code asks it for anything."""
-    return isinstance(kind, type) and any(_room(base) == "adjoint" for base in kind.__mro__)
+    return isinstance(kind, type) and any(_room(base) in _OURS for base in kind.__mro__)
 
 
-def _is_open(place: Any, dynamic: bool) -> bool:
+def _is_open(place: object, dynamic: bool) -> bool:
     """Return whether code may ask a class or an object for attributes that it does not name."""
     if isinstance(place, types.ModuleType):
         return False
@@ -385,11 +394,38 @@ def _slots(kind: type) -> list[str]:
     return [s for slots in found for s in ((slots,) if isinstance(slots, str) else slots) if not s.startswith("__")]
 
 
+class Executed:
+    """Notes which code a call runs: of a large library a function reaches far more than it uses."""
+
+    def __init__(self, code: set[types.CodeType]) -> None:
+        self.code, self.found = code, set[types.CodeType]()
+        self.profiled = sys.getprofile() is not None  # by another profiler, which stays
+
+    def __enter__(self) -> Executed:
+        if not self.profiled:
+            sys.setprofile(self._note)
+        return self
+
+    def _note(self, frame: types.FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            self.found.add(frame.f_code)
+
+    def __exit__(self, *error: object) -> None:
+        if not self.profiled:
+            sys.setprofile(None)
+
+    def is_known(self) -> bool:
+        """Return whether everything that ran had run before; note what had not."""
+        new = {code for code in self.found - self.code if code.co_filename not in ours}
+        self.code |= new
+        return not new
+
+
 class Before:
     """What was there before a call: a call that changes it does something that no program does."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
-        self.surroundings = Surroundings(function, arguments, set())
+    def __init__(self, function: Callable[..., Any], arguments: Any, executed: Any = None) -> None:
+        self.surroundings = Surroundings(function, arguments, set(), executed)
         self.random = random.getstate()
         self.numpy = _numpy_state()
 
@@ -403,7 +439,7 @@ class Before:
         return ""
 
 
-def _numpy_state() -> Any:
+def _numpy_state() -> object:
     kind, keys, *rest = np.random.get_state()
     return kind, np.asarray(keys).tobytes(), *rest
 
@@ -417,7 +453,7 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(found.union(*(n for n, _ in inner))), frozenset(names)
 
 
-def _is_foreign(value: Any) -> bool:
+def _is_foreign(value: object) -> bool:
     """Return whether an object belongs to a library, whose attributes are its own business."""
     room = type(value).__module__.partition(".")[0]
     return room in ("numpy", "builtins", "threading", "logging", "itertools", "collections", "tqdm", "random")

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .._typing import DType
 from ..devices.cpu import disk, forks, threads
 from ..devices.cpu.pool import pool
 from ..devices.cpu.provider import fast_allowed
@@ -54,7 +55,7 @@ class Code:
         runner = self._find("row", lambda symbol: calls.ROW.format(symbol=symbol))
         return calls.Row(runner, *given)
 
-    def product(self, dtype: Any, words: tuple[int, ...]) -> calls.Product | None:
+    def product(self, dtype: DType, words: tuple[int, ...]) -> calls.Product | None:
         """Return the product of matrices that lie as `words` say, None where NumPy's BLAS is not known."""
         gemm = calls.gemm_of(dtype)
         if gemm is None:
@@ -71,7 +72,7 @@ class Code:
             return found
 
 
-def _load(text: Any, module: Callable[[str], Any]) -> int:
+def _load(text: str, module: Callable[[str], Any]) -> int:
     """Return the address of code, from the disk where it is kept, else compiled."""
     from .machine import machine
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._typing import DType, Kernel
 from .expressions import (
     IS_CLASS,
     REDUCTIONS,
@@ -63,7 +64,7 @@ class Nest:
     """The loops of one region."""
 
     def __init__(
-        self, region: Region, strides: Strides, names: Any, threaded: bool, tag: str = "", whole: Any = None
+        self, region: Region, strides: Strides, names: Any, threaded: bool, tag: str = "", whole: Kernel | None = None
     ) -> None:
         self.whole = whole  # tells of a value whether it is a part of another that lies in order, and where
         self.region, self.strides, self.names, self.threaded, self.tag = region, strides, names, threaded, tag
@@ -294,7 +295,7 @@ class Nest:
         body += assignments
         return text if out.dtype == TRUTH else f"np.{out.dtype.name}({text})"
 
-    def _operand(self, o: Any, dtype: Any, phase: int, body: list[str] | None) -> str:
+    def _operand(self, o: Value | float, dtype: DType, phase: int, body: list[str] | None) -> str:
         if not isinstance(o, Value):
             if dtype == TRUTH:
                 return str(bool(o))
@@ -324,7 +325,7 @@ def function_text(nests: list[Nest], arrays: list[str], threaded: bool) -> str:
     return "\n".join([f"def kernel({', '.join(given)}):", *body, ""])
 
 
-def combining_text(name: str, dtype: Any) -> str:
+def combining_text(name: str, dtype: DType) -> str:
     """Return the source of a function that reduces rows to one, as threads have made them."""
     lines = [
         "def kernel(x0, x1):",

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped, unused-ignore]
 
+from .._typing import Kernel
 from .loops import Kind
 
 _f32, _f64, _bit, _byte, _i32, _word = (
@@ -59,7 +60,7 @@ _HEAD = object.__basicsize__  # where a NumPy array's own fields begin: data, ra
 class _Array:
     """An array in the text: where its elements are."""
 
-    def __init__(self, writer: Writer, kind: Kind, header: Any) -> None:
+    def __init__(self, writer: Writer, kind: Kind, header: ir.Value) -> None:
         self.kind, self.writer = kind, writer
         self.dtype = _DTYPES[kind.dtype]
         self.data = writer.word_at(header, _HEAD, _pointer)
@@ -125,20 +126,20 @@ class Writer:
         self.memories = {m: self.module.add_metadata([s]) for m, s in scopes.items()}
         self.others = {m: self.module.add_metadata([s for o, s in scopes.items() if o != m]) for m in known}
 
-    def _noted(self, access: Any, memory: int | None) -> Any:
+    def _noted(self, access: ir.Instruction, memory: int | None) -> ir.Value:
         if memory is not None:
             access.set_metadata("alias.scope", self.memories[memory])
             access.set_metadata("noalias", self.others[memory])
         return access
 
-    def word_at(self, address: Any, offset: int, kind: Any = _word) -> Any:
+    def word_at(self, address: ir.Value, offset: int, kind: ir.Type = _word) -> ir.Value:
         """Load a word that lies so many bytes after an address."""
         place = self.build.gep(address, [ir.Constant(_word, offset)], True, source_etype=_byte)
         return self.build.load(place, typ=kind)
 
     # --- statements ---
 
-    def _do(self, node: Any, scope: _Scope) -> None:
+    def _do(self, node: ast.AST, scope: _Scope) -> None:
         if isinstance(node, ast.Assign):
             summed = scope.loops and _is_running_sum(node)
             value = self._binop(node.value, scope, _SUMMED) if summed else self.value(node.value, scope)
@@ -159,14 +160,14 @@ class Writer:
         else:
             scope.values[target.id] = value
 
-    def _keep(self, name: str, value: Any) -> None:
+    def _keep(self, name: str, value: ir.Value) -> None:
         value = _typed(value)
         place = self.variables.get(name)
         if place is None or _is_float(place.allocated_type) != _is_float(value.type):
             place = self.variables[name] = self.entry.alloca(value.type)
         self.build.store(self.cast(value, place.allocated_type), place)
 
-    def _store(self, array: _Array, index: Any, value: Any, scope: _Scope) -> None:
+    def _store(self, array: _Array, index: Any, value: ir.Value, scope: _Scope) -> None:
         build = self.build
         if isinstance(index, ast.Constant) and index.value is ...:
             self._fill(array, _typed(value), [])
@@ -174,7 +175,7 @@ class Writer:
         stored = self.cast(_typed(value), array.dtype)
         self._noted(build.store(stored, array.at(self._index(index, scope))), array.kind.memory)
 
-    def _fill(self, array: _Array, value: Any, index: list[Any]) -> None:
+    def _fill(self, array: _Array, value: ir.Value, index: list[Any]) -> None:
         if len(index) == array.kind.rank:
             stored = self.cast(value, array.dtype)
             self._noted(self.build.store(stored, array.at(index)), array.kind.memory)
@@ -192,7 +193,7 @@ class Writer:
 
         self._count(start, stop, body)
 
-    def _count(self, start: Any, stop: Any, body: Callable[[Any], None]) -> None:
+    def _count(self, start: ir.Value, stop: ir.Value, body: Callable[[Any], None]) -> None:
         """Write a loop over a range."""
         build, function = self.build, self.build.function
         before = build.block
@@ -242,7 +243,7 @@ class Writer:
         self._noted(loaded, holder.kind.memory)
         return self.cast(loaded, _bit) if holder.kind.dtype == "bool" else loaded
 
-    def _unaryop(self, node: ast.UnaryOp, scope: _Scope) -> Any:
+    def _unaryop(self, node: ast.UnaryOp, scope: _Scope) -> ir.Value:
         value = self.value(node.operand, scope)
         if not isinstance(value, ir.Value):
             return not value if isinstance(node.op, ast.Not) else -value
@@ -264,22 +265,22 @@ class Writer:
             return getattr(self.build, _FLOATING[kind])(x, y, flags=flags or scope.flags)
         return getattr(self.build, _INTEGER[kind])(x, y, flags=("nsw",) if x.type == _word else ())
 
-    def _boolop(self, node: ast.BoolOp, scope: _Scope) -> Any:
+    def _boolop(self, node: ast.BoolOp, scope: _Scope) -> ir.Value:
         join = self.build.and_ if isinstance(node.op, ast.And) else self.build.or_
         values = [self._truth(self.value(v, scope)) for v in node.values]
         return functools.reduce(join, values)
 
-    def _truth(self, value: Any) -> Any:
+    def _truth(self, value: ir.Value) -> ir.Value:
         return self.cast(value, _bit) if isinstance(value, ir.Value) else ir.Constant(_bit, bool(value))
 
-    def _compare(self, node: ast.Compare, scope: _Scope) -> Any:
+    def _compare(self, node: ast.Compare, scope: _Scope) -> ir.Value:
         x, y = self._alike(self.value(node.left, scope), self.value(node.comparators[0], scope))
         sign = _SIGNS[type(node.ops[0])]
         if not _is_float(x.type):
             return self.build.icmp_signed(sign, x, y)
         return (self.build.fcmp_unordered if sign == "!=" else self.build.fcmp_ordered)(sign, x, y)
 
-    def _ifexp(self, node: ast.IfExp, scope: _Scope) -> Any:
+    def _ifexp(self, node: ast.IfExp, scope: _Scope) -> ir.Value:
         test = self._truth(self.value(node.test, scope))
         if _calls_libm(node.body, scope) or _calls_libm(node.orelse, scope):
             return self._branch(test, node, scope)
@@ -287,7 +288,7 @@ class Writer:
         x, y = self._alike(self.value(node.body, scope), self.value(node.orelse, scope))
         return self.build.select(test, x, y)
 
-    def _branch(self, test: Any, node: ast.IfExp, scope: _Scope) -> Any:
+    def _branch(self, test: ir.Value, node: ast.IfExp, scope: _Scope) -> ir.Value:
         found = []
         with self.build.if_else(test) as (then, otherwise):
             for side, part in ((then, node.body), (otherwise, node.orelse)):
@@ -299,7 +300,7 @@ class Writer:
             chosen.add_incoming(value, block)
         return chosen
 
-    def _call(self, node: ast.Call, scope: _Scope) -> Any:
+    def _call(self, node: ast.Call, scope: _Scope) -> ir.Value:
         function = self.value(node.func, scope)
         given = [self.value(a, scope) for a in node.args]
         if function in _CASTS:
@@ -314,19 +315,19 @@ class Writer:
             return self.build.bitcast(given[0], _f32 if function._name == "_as_float" else _i32)
         return self._written_out(function.py_func, given)
 
-    def _converted(self, value: Any, kind: Any) -> Any:
+    def _converted(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         if isinstance(value, ir.Value):
             return self.cast(value, kind)
         if kind is _f32:
             return ir.Constant(kind, float(np.float32(value)))
         return ir.Constant(kind, float(value) if kind is _f64 else int(value))
 
-    def _intrinsic(self, name: str, given: list[Any]) -> Any:
+    def _intrinsic(self, name: str, given: list[Any]) -> ir.Value:
         value = _typed(given[0])
         function = self.module.declare_intrinsic(name, [value.type])
         return self.build.call(function, [value])
 
-    def _call_libm(self, name: str, given: list[Any]) -> Any:
+    def _call_libm(self, name: str, given: list[Any]) -> ir.Value:
         kind = given[0].type
         name = name if kind is _f64 else f"{name}f"
         function = self.module.globals.get(name)
@@ -335,7 +336,7 @@ class Writer:
             function.attributes.add("nounwind")
         return self.build.call(function, [self.cast(v, kind) for v in given])
 
-    def _written_out(self, function: Any, given: list[Any]) -> Any:
+    def _written_out(self, function: Any, given: list[Any]) -> ir.Value:
         """Write the lines of a function of numbers in place of its call."""
         tree = _tree(function)
         scope = _Scope(functools.partial(_found_by, function), _FUNCTION)
@@ -349,7 +350,7 @@ class Writer:
 
     # --- types ---
 
-    def _alike(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def _alike(self, x: ir.Value, y: ir.Value) -> tuple[Any, Any]:
         """Return two operands in one type; Python's numbers take that of the other."""
         if not isinstance(x, ir.Value) and not isinstance(y, ir.Value):
             return _typed(x), _typed(y)
@@ -360,7 +361,7 @@ class Writer:
         wide = max((x.type, y.type), key=_rank)
         return self.cast(x, wide), self.cast(y, wide)
 
-    def cast(self, x: Any, kind: Any) -> Any:
+    def cast(self, x: ir.Value, kind: ir.Type) -> ir.Value:
         """Convert a value to a type."""
         build, was = self.build, x.type
         if was == kind:
@@ -390,15 +391,15 @@ def _is_running_sum(node: ast.Assign) -> bool:
     return ast.unparse(value.left) == ast.unparse(node.targets[0])
 
 
-def _is_float(kind: Any) -> bool:
+def _is_float(kind: ir.Type) -> bool:
     return kind is _f32 or kind is _f64
 
 
-def _rank(kind: Any) -> int:
+def _rank(kind: ir.Type) -> int:
     return {_f32: 100, _f64: 101}.get(kind) or int(kind.width)
 
 
-def _typed(value: Any) -> Any:
+def _typed(value: ir.Value) -> ir.Value:
     if isinstance(value, ir.Value):
         return value
     if isinstance(value, bool):
@@ -407,7 +408,7 @@ def _typed(value: Any) -> Any:
 
 
 @functools.cache
-def _tree(function: Any) -> Any:
+def _tree(function: Kernel) -> Any:
     return ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
 
 
@@ -421,7 +422,7 @@ def _found_by(function: Any, name: str) -> Any:
     return found
 
 
-def _calls_libm(node: Any, scope: _Scope) -> bool:
+def _calls_libm(node: ast.AST, scope: _Scope) -> bool:
     """Return whether an expression calls a function that is not written out."""
     for call in ast.walk(node):
         if isinstance(call, ast.BinOp) and isinstance(call.op, ast.Pow):
@@ -440,7 +441,7 @@ def _callee(node: Any, scope: _Scope) -> Any:
 
 
 @functools.cache
-def _body_calls_libm(function: Any) -> bool:
+def _body_calls_libm(function: Kernel) -> bool:
     scope = _Scope(functools.partial(_found_by, function), _FUNCTION)
     return any(_calls_libm(statement, scope) for statement in _tree(function).body)
 
@@ -465,7 +466,7 @@ class Machine:
             for symbol in (name, f"{name}f"):
                 binding.add_symbol(symbol, ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value)
 
-    def compile(self, module: Any) -> bytes:
+    def compile(self, module: ir.Module) -> bytes:
         """Return the machine code of a module, as an object file."""
         parsed = binding.parse_assembly(str(module))
         parsed.verify()

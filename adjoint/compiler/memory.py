@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import heapq
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from sys import getrefcount
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._typing import Array, DType, Op, Params, Shape
 from ..core import device
 from ..core.tensor import owner_of
 from ..devices.cpu.memory import place_of
 from .graph import Step, Value
+
+REUSED = 1 << 15  # bytes of an array from which on new memory costs more than to look whether the last one is free
 
 
 class Layout(NamedTuple):
@@ -58,7 +62,7 @@ class Memory:
 
     __slots__ = ("constant", "current", "first", "held", "home", "origin", "version", "views", "written")
 
-    def __init__(self, array: Any, value: Value, origin: Value | None) -> None:
+    def __init__(self, array: Array, value: Value, origin: Value | None) -> None:
         self.first, self.home = weakref.ref(array), layout_of(array)
         self.held = array if origin is not None else None
         self.current, self.origin = value, origin
@@ -72,8 +76,8 @@ class Memory:
         return _span(self.home)
 
     def remember(
-        self, layout: Layout, value: Value, array: Any, op: Any = None, params: Any = (), parent: Any = None,
-        source: Any = None,
+        self, layout: Layout, value: Value, array: Array, op: Op | None = None, params: Params = (),
+        parent: Value | None = None, source: Array | None = None,
     ) -> None:  # fmt: skip
         """Note the value of a part, and how it is made again; without an op, as it was made before."""
         old = self.views.get(layout)
@@ -116,7 +120,7 @@ class Memories:
         start, stop = _span(layout_of(array))
         return next((m for m in found if m.span[0] <= start and stop <= m.span[1]), None)
 
-    def add(self, array: Any, value: Value, origin: Value | None = None) -> Memory:
+    def add(self, array: Array, value: Value, origin: Value | None = None) -> Memory:
         """Take in the memory of an array."""
         memory = Memory(array, value, origin)
         owner = owner_of(array)
@@ -143,18 +147,20 @@ def _block_of(array: Any, strides: tuple[int, ...]) -> tuple[Any, int, Any]:
     return block, -start, fresh
 
 
-def _strided(block: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+def _strided(block: Array, offset: int, shape: Shape, strides: Sequence[int], dtype: DType) -> Any:
     if isinstance(block, np.ndarray):
         return np.ndarray(shape, dtype, block, offset, strides)
     return device.module_of(block).ndarray(shape, dtype, block.data + offset, strides)
 
 
-def _take(whole: Any, home: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+def _take(
+    whole: Array, home: tuple[int, ...], offset: int, shape: Shape, strides: Sequence[int], dtype: DType
+) -> Array:
     block, first, _ = _block_of(whole, home)
     return _strided(block, first + offset, shape, strides, dtype)
 
 
-def _put(whole: Any, part: Any, home: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+def _put(whole: Any, part: Any, home: Any, offset: int, shape: Shape, strides: Sequence[int], dtype: DType) -> Any:
     block, first, fresh = _block_of(whole, home)
     _strided(block, first + offset, shape, strides, dtype)[...] = part
     return fresh
@@ -187,3 +193,28 @@ def shared_blocks(spans: list[tuple[Value, int, int]]) -> tuple[dict[Value, int]
             sizes.append(size)
         heapq.heappush(leaving, (stop, places[v]))
     return places, sizes
+
+
+class Spare:
+    """An array that a program makes anew in every run: the last one again, once nothing else refers to it."""
+
+    __slots__ = ("array", "dtype", "shape")
+    unused = 0  # references to the array while it is
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.array = np.empty(0)
+
+    def __call__(self) -> Any:
+        """Return an array, whose elements may be anything."""
+        if getrefcount(self.array) != self.unused or self.array.shape != self.shape:
+            self.array = np.empty(self.shape, self.dtype)
+        return self.array
+
+
+def _references_when_unused() -> int:
+    spare = Spare((0,), np.dtype(np.float32))
+    return getrefcount(spare.array)
+
+
+Spare.unused = _references_when_unused()  # interpreters count differently

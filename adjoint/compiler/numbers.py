@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array, DType
 from .graph import GUARD, Line, Step, Value
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -24,7 +25,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _double(array: Any) -> Any:
+def _double(array: Array) -> np.ndarray[Any, Any]:
     return np.array(array.item(), np.float64)
 
 
@@ -67,7 +68,7 @@ class Reading:
         tracer.graph.add(Line(step, given, (), (value,), *tracer.where()))
         return Reading(tracer, number, value)
 
-    def _is_live(self, other: Any) -> bool:
+    def _is_live(self, other: object) -> bool:
         return self.tracer.is_on() and (type(other) in (int, float, bool) or type(other) is Reading)
 
     def __neg__(self) -> Any:
@@ -76,7 +77,7 @@ class Reading:
     def __abs__(self) -> Any:
         return self._made(_steps["abs"], abs(self.number), self) if self.tracer.is_on() else abs(self.number)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Reading:
         return self
 
     def __truediv__(self, other: Any) -> Any:
@@ -94,7 +95,7 @@ class Reading:
             self.tracer.graph.add(line)
         return self.number
 
-    def _compare(self, name: str, other: Any) -> Any:
+    def _compare(self, name: str, other: object) -> object:
         if not self._is_live(other):
             return _operated(_COMPARISONS[name], self, other)
         outcome = _COMPARISONS[name](self.number, plain(other))
@@ -108,34 +109,34 @@ class Reading:
     def __hash__(self) -> int:
         return hash(self.look())
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.look(), dtype)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return float, (self.look(),)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.look(), name)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a number as Python's own."""
     return value.number if type(value) is Reading else value
 
 
-def looked_at(value: Any) -> Any:
+def looked_at(value: object) -> object:
     """Return a value, a reading as the number that it is."""
     return value.look() if type(value) is Reading else value
 
 
-def _operated(function: Callable[..., Any], *values: Any) -> Any:
+def _operated(function: Callable[..., Any], *values: object) -> Any:
     return function(*map(looked_at, values))
 
 
 def _arithmetic(name: str, turned: bool) -> Callable[[Reading, Any], Any]:
     function = _ARITHMETIC[name]
 
-    def method(self: Reading, other: Any) -> Any:
+    def method(self: Reading, other: object) -> Any:
         pair = (other, self) if turned else (self, other)
         if not isinstance(other, int | float):
             return NotImplemented
@@ -147,7 +148,7 @@ def _arithmetic(name: str, turned: bool) -> Callable[[Reading, Any], Any]:
 
 
 def _looking(name: str) -> Callable[..., Any]:
-    def method(self: Reading, *others: Any) -> Any:
+    def method(self: Reading, *others: object) -> Any:
         return getattr(float, name)(self.look(), *map(looked_at, others))
 
     return method

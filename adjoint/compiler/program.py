@@ -13,29 +13,26 @@ from typing import Any
 import numpy as np
 
 from ..core.interrupts import mark
-from ..core.nodes import wrap
-from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
+from ..core.tensor import ledger_of, note_write, storage_of
 from ..devices.contract import by_name
 from ..devices.cpu import forks, threads
 from ..devices.cpu.products import LARGE, dot_into
 from ..devices.cpu.sizes import ARGUMENT as _SMALL_BYTES
 from ..devices.cpu.sizes import THREAD_PROGRAM as THREADED
 from ..ops.bounds import check_rows
-from .calls import NEW, Product, pieces
+from .buffers import COPIED, WRITING, Buffers, Native, dense_as, is_dense, literal, row_major
+from .calls import Product
 from .decomposition import decompose
+from .eager import Eager, Guard, all_in_order, own
 from .expressions import FLOATS, is_elementwise, name_of
 from .fusion import Fusion, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
-from .loops import SCATTERING, Kind, Nest, combining_text, copying_text, function_text
+from .loops import SCATTERING, Kind, Nest, combining_text, function_text
 from .memory import shared_blocks
-from .replay import answer_of
 from .simplification import simplify
 
-_WRITING = "writing[0] = True"
 _VIEWED = 3  # views of an argument, from which on it is copied to a place of its own, if it is small
 _ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
-_RESHAPING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered"))
-COPIED = tuple(np.dtype(name) for name in ("float32", "float64", "bool", "int8", "int32", "int64"))
 
 
 def has_written(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,34 +40,17 @@ def has_written(function: Callable[..., Any]) -> Callable[..., Any]:
     return mark(function, lambda frame: getattr(frame.f_locals.get("program"), "writing", (False,))[0])
 
 
-class Program:
+class Program(Buffers):
     """Compiled form of a graph; call it with the arrays of the arguments."""
 
     def __init__(self, graph: Graph, kernels: Any) -> None:
-        self.graph = graph = graph.copy()
-        self.kernels = kernels
+        graph = graph.copy()
         self.before = len(graph.lines)
         decompose(graph)
         simplify(graph)
-        self.fusion = Fusion(graph)
+        super().__init__(graph, Fusion(graph), kernels)
         self.functions: tuple[Callable[..., Any], Callable[..., Any]] | None = None
-        self.writing = [False]  # whether the run, or the last there was, has written to memory that outlives it
-        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW, "writing": self.writing}
-        if kernels is not None:
-            self.env.update(row=kernels.row, pieces=pieces)
-        self.buffers: list[tuple[str, Value]] = []  # made once
-        self.spans: dict[Value, list[int]] = {}  # from which part of the body to which a buffer is in use
-        self.holders: dict[Value, list[Value]] = {}  # what a library returned, and what it may be a view of
-        self.prelude: dict[str, str] = {}  # the text of views of what is there once, by name
-        self.first: list[str] = []  # arrays that are new in every run, and views of them
-        self.early: set[Value] = set()  # values whose array is there from then on
-        self.runs = 0
-        self.body: list[Any] = []  # lines of text, and calls of machine code
         self.holds = False  # whether signals wait from here on
-        self.names: dict[Value, str] = {}
-        self.samples: dict[Value, Any] = {}  # arrays laid out as those of each run
-        self.strides: dict[Value, tuple[int, ...]] = {}
-        self.fixed: set[Value] = set()  # values whose array is the same object in every run
         self.sources: list[str] = []
         self.forms: dict[Any, Any] = {}  # texts of loops, by what they depend on
         self.guarded = any(line.op is GUARD for line in graph.lines)
@@ -92,7 +72,6 @@ class Program:
         for v in graph.constants:
             self._declare(v, f"c{v.number}", v.strides, True)
             self.env[self.names[v]] = v.array
-        self.results = graph.results
         self._plan_writes()
         pending: list[Region] = []
         for unit in self.fusion.units:
@@ -122,7 +101,7 @@ class Program:
         if views < _VIEWED or v.nbytes > _SMALL_BYTES or written or self.kernels is None:
             self._declare(v, f"a{v.number}", v.strides, False)
             return
-        name = self._declare(v, f"b{v.number}", _row_major(v.shape, v.dtype.itemsize), True)
+        name = self._declare(v, f"b{v.number}", row_major(v.shape, v.dtype.itemsize), True)
         self.buffers.append((name, v))
         self.first.append(f"{name}[...] = a{v.number}")
 
@@ -143,17 +122,8 @@ class Program:
             seen = np.asarray(line.op.kernel(seen, *line.params))
         return not np.may_share_memory(seen, root)
 
-    def _declare(self, v: Value, name: str, strides: tuple[int, ...], fixed: bool) -> str:
-        self.names[v] = name
-        self.strides[v] = strides
-        self._touch(v)
-        if fixed:
-            self.fixed.add(v)
-        return name
-
     def _plan_writes(self) -> None:
         """Find writes whose new value a loop may put straight into the memory that is written."""
-        self.direct: dict[Value, Value] = {}  # the new value, and the input whose memory it goes to
         self.writes = [line for line in self.graph.lines if line.op is WRITE]
         if self.guarded:
             return  # until the last guard has held, nothing may be written
@@ -176,7 +146,7 @@ class Program:
                 continue
             if self.kernels is None and not _writes_itself(home, value, target):
                 continue
-            if _dense(target) and self._last_use(target, home, users, views_of):
+            if is_dense(target) and self._last_use(target, home, users, views_of):
                 self.direct[value] = target
 
     def _last_use(self, target: Value, home: Region, users: Any, views_of: Any) -> bool:
@@ -197,125 +167,15 @@ class Program:
         rows = home.split is None  # with several passes over a row, a later one would read what was written
         return not seen and rows
 
-    def _array(self, v: Value) -> str:
-        """Return the name of a value's array, which is written as a view of another if it is one."""
-        self._touch(v)
-        if v in self.names:
-            return self.names[v]
-        line = self.fusion.views[v]
-        operand = line.operands[0]
-        source = self._array(operand)
-        text = _view_text(line, source, self._object(line.op.kernel, line.op.name), self._params(line))
-        name = f"v{v.number}"
-        before = self._sample(operand)
-        after = self.samples[v] = np.asarray(line.op.kernel(before, *line.params))
-        if operand in self.fixed and np.may_share_memory(before, after):
-            self.prelude[name] = text
-            self.fixed.add(v)
-        elif operand in self.early and (np.may_share_memory(before, after) or self._is_given(operand)):
-            self.first.append(f"{name} = {text}")
-            self.early.add(v)
-        elif self._only_reshapes(line):  # and must copy
-            return self._copied(v, operand)
-        else:
-            self.body.append(f"{name} = {text}")
-        self.names[v], self.strides[v] = name, after.strides
-        return name
-
-    def _only_reshapes(self, line: Line) -> bool:
-        """Return whether a line only gives elements another shape, and a loop can copy them."""
-        out, x = line.outputs[0], line.operands[0] if line.operands else None
-        if self.kernels is None or isinstance(line.op, Step) or line.op.name not in _RESHAPING:
-            return False
-        alike = isinstance(x, Value) and x.dtype == out.dtype and x.size == out.size > 0
-        return alike and out.dtype in COPIED and bool(out.shape)
-
-    def _copied(self, v: Value, source: Value) -> str:
-        """Give a value the elements of another, in order, in a buffer; return its name."""
-        self.fusion.views.pop(v, None)
-        self._touch(source)
-        name = self._buffer(v)
-        self.samples.pop(v, None)
-        seen = f"{name}_as_{'x'.join(map(str, source.shape))}"
-        text, fixed = f"{name}.reshape({source.shape})", v in self.fixed
-        if fixed:
-            self.prelude[seen] = text
-        there = self._sample(v).reshape(source.shape)
-        self._copy(
-            (self.names[source], source in self.fixed), self._sample(source), (seen if fixed else text, fixed), there
-        )
-        return name
-
-    def _copy(self, source: tuple[str, bool], before: Any, target: tuple[str, bool], after: Any) -> None:
-        """Write a call that copies elements between arrays of one shape, laid out as two samples are."""
-        kinds = [_kind_of(a, memory) for memory, a in enumerate((before, after))]
-        threaded = after.size >= THREADED
-        kernel = self._object(self.kernels.loop(copying_text(after.ndim, threaded), kinds), "copy")
-        operands = [source, target]
-        if not threaded:
-            self._append_native(_Native(kernel, operands), "run", True)
-            return
-        least = max(1, THREADED // 2 // max(after.size // len(after), 1))
-        call = _Native(f"{kernel}.shared", operands, ["team", str(len(after)), str(least), "()"])
-        self._append_native(call, "share", self._has_team())
-
-    def _touch(self, v: Value) -> None:
-        """Note that a value is in use where the body has come to."""
-        root, now = self._root(v), len(self.body)
-        self.spans.setdefault(root, [now, now])[1] = now
-        for holder in self.holders.get(root, ()):
-            self._touch(holder)
-
-    def _is_given(self, v: Value) -> bool:
-        return self._root(v).kind == "argument"
-
-    def _sample(self, v: Value) -> Any:
-        """Return an array laid out as that of a value."""
-        if v not in self.samples:
-            self.samples[v] = laid_out(v.shape, v.dtype, self.strides[v])
-        return self.samples[v]
-
-    def _object(self, thing: Any, hint: str) -> str:
-        """Return the name under which a program finds an object."""
-        name = f"{hint.strip('_')}_"
-        number = 0
-        while self.env.setdefault(name, thing) is not thing:
-            number += 1
-            name = f"{hint.strip('_')}_{number}"
-        return name
-
-    def _params(self, line: Line) -> list[str]:
-        return [_literal(p) or self._object(p, "p") for p in line.params]
-
-    def _buffer(self, v: Value) -> str:
-        """Give a value an array: one for ever, the memory it is written to, or a new one if it leaves the program."""
-        if v in self.names:
-            self._touch(v)
-            return self.names[v]
-        strides = _row_major(v.shape, v.dtype.itemsize)
-        if v in self.direct:
-            target = self.direct[v]
-            self.names[v] = self.names[target]
-            self.strides[v] = self.strides[target]
-            self.fixed.add(v) if target in self.fixed else None
-            return self.names[v]
-        name = self._declare(v, f"b{v.number}", strides, v not in self.results)
-        if v in self.results:
-            self.first.append(f"{name} = empty({v.shape}, {self._object(v.dtype, v.dtype.name)})")
-            self.early.add(v)
-        else:
-            self.buffers.append((name, v))
-        return name
-
     # --- lines that are library calls ---
 
     def _emit_line(self, line: Line) -> None:
         if line.op is GUARD:
-            check = self._object(_Guard(line), "guard")
+            check = self._object(Guard(line), "guard")
             self.body.append(f"{check}({self._array(line.operands[0])})")
             return
         operands = [
-            self._array(o) if isinstance(o, Value) else _literal(o) or self._object(o, "p") for o in line.operands
+            self._array(o) if isinstance(o, Value) else literal(o) or self._object(o, "p") for o in line.operands
         ]
         for v in line.inputs:  # again: copies of others may have been written since
             self._touch(v)
@@ -341,16 +201,16 @@ class Program:
         if isinstance(line.op, Step):
             call = self._object(line.op.function, line.op.name.replace(".", "_"))
         else:
-            call = self._object(_Raw(line), line.op.name)
+            call = self._object(Eager(line), line.op.name)
         for v in line.outputs:
             self.holders[v] = line.inputs
         if self._only_reshapes(line):
             self._copied(out, line.operands[0])
             return
-        made = [self._declare(v, f"r{v.number}", _row_major(v.shape, v.dtype.itemsize), False) for v in line.outputs]
+        made = [self._declare(v, f"r{v.number}", row_major(v.shape, v.dtype.itemsize), False) for v in line.outputs]
         text = f"{call}({', '.join((*operands, *self._params(line)))})"
         if line.op.outputs:
-            self.body.append(f"{', '.join(made)}, = {self._object(_all_in_order, 'in_order')}({text}){note}")
+            self.body.append(f"{', '.join(made)}, = {self._object(all_in_order, 'in_order')}({text}){note}")
         else:
             if is_elementwise(line) and np.broadcast_shapes(*(v.shape for v in line.inputs)) != out.shape:
                 text = f"np.broadcast_to({text}, {out.shape})"  # operands stand as they were before they were repeated
@@ -373,7 +233,7 @@ class Program:
         given = list(zip((g, numbers, out), shapes, strict=True))
         operands = [(self._shaped(v, shape), v in self.fixed) for v, shape in given]
         kernel = self._object(self.kernels.loop(SCATTERING, self._kinds(given)), "scatter")
-        self._append_native(_Native(kernel, operands), "run", True)
+        self._append_native(Native(kernel, operands), "run", True)
         return True
 
     def _emit_product(self, line: Line) -> bool:
@@ -387,7 +247,7 @@ class Program:
         if product is None:
             return False
         operands = [(self.names[v], v in self.fixed) for v in values]
-        self.body.append(_Native(self._object(product, "product"), operands))
+        self.body.append(Native(self._object(product, "product"), operands))
         return True
 
     def _emit_assembly(self, line: Line, operands: list[str]) -> None:
@@ -436,11 +296,6 @@ class Program:
             self.direct.get(v) in read for v in region.made
         )
 
-    def _root(self, v: Value) -> Value:
-        while v in self.fusion.views:
-            v = self.fusion.views[v].operands[0]
-        return v
-
     def _emit_region(self, region: Region) -> None:
         if self.kernels is None:
             self._note_direct([region])
@@ -452,7 +307,7 @@ class Program:
         """From the first write to memory that outlives the run, an interrupt waits for the last."""
         if not self.holds and any(v in self.direct for region in regions for v in region.made):
             self.holds = True
-            self.body.append(_WRITING)
+            self.body.append(WRITING)
 
     def _emit_kernel(self, regions: list[Region], threaded: bool) -> None:
         self._note_direct(regions)
@@ -481,7 +336,7 @@ class Program:
         if threaded:
             self._share(kernel, operands, given, sizes, regions[0])
         else:
-            self.body.append(_Native(kernel, operands))
+            self.body.append(Native(kernel, operands))
 
     def _form(self, region: Region, threaded: bool) -> tuple[Any, list[Value]]:
         """Return what the text of a region depends on, and its values in order; an optimizer's regions are alike."""
@@ -522,25 +377,14 @@ class Program:
         source = function_text(nests, list(arrays.values()), threaded)
         return source, given, nests[0].sizes, any(nest.scratch for nest in nests)
 
-    def _kinds(self, given: list[tuple[Value, tuple[int, ...]]]) -> list[Kind]:
-        """Return what loops may rely on of the arrays that they are given."""
-        memories: dict[Value, int] = {}
-        kinds = []
-        for v, shape in given:
-            root = self._root(v)
-            # What a library has returned may lie where another array does.
-            memory = None if self.names[root].startswith("r") else memories.setdefault(root, len(memories))
-            kinds.append(_kind_of(self._sample(v).reshape(shape), memory))
-        return kinds
-
     def _whole(self, v: Value) -> tuple[Value, tuple[int, ...]] | None:
         """Return what a value is a part of, and where: loops over arrays that lie in order become vector code."""
         line = self.fusion.views.get(v)
-        if line is None or line.op.name != "slice" or not v.size or _dense_as(v, self.strides[v]):
+        if line is None or line.op.name != "slice" or not v.size or dense_as(v, self.strides[v]):
             return None
         parent, (index,) = line.operands[0], line.params
         index = tuple(i for i in index if i is not ...)
-        if parent in self.fusion.views or not _dense_as(parent, self.strides[parent]):
+        if parent in self.fusion.views or not dense_as(parent, self.strides[parent]):
             return None
         if len(parent.shape) != len(v.shape) or any(type(i) is not slice or i.step not in (None, 1) for i in index):
             return None
@@ -562,7 +406,7 @@ class Program:
             self.prelude[f"{parts}_shaped"] = f"{parts}.reshape({(-1, *shape)})"
             operands[i] = f"{parts}_shaped", True
         numbers = ["team", str(size), str(least), repr(tuple(late))]
-        self._append_native(_Native(f"{kernel}.shared", operands, numbers), "share", self._has_team())
+        self._append_native(Native(f"{kernel}.shared", operands, numbers), "share", self._has_team())
         for i in late:
             v, shape = given[i]
             self._combine(v, shape, name_of(region.made[v]))
@@ -573,57 +417,7 @@ class Program:
         kinds = [Kind(v.dtype.name, rank, True, (rank - 1,), rank) for rank in (2, 1)]
         loop = self.kernels.loop(combining_text(name, v.dtype), kinds)
         operands = [(f"parts_{v.number}", True), (self._shaped(v, flat), v in self.fixed)]
-        self._append_native(_Native(self._object(loop, "combine"), operands), "run", True)
-
-    def _has_team(self) -> bool:
-        """Return whether OpenMP's threads share loops; what they are called with is looked up once."""
-        if "team" not in self.env:
-            self.env["team"] = self.kernels.pool()
-        return self.env["team"] is not None
-
-    def _append_native(self, call: _Native, hint: str, joins: bool) -> None:
-        """Write a call of machine code, into a row where it may join others."""
-        self.body.append(call if joins else self._run_text(hint, call.text, [call]))
-
-    def _run_text(self, hint: str, text: str, calls: list[_Native]) -> str:
-        """Bind calls once under a name, and return the text that runs them, with what is new in every run."""
-        self.runs += 1
-        name = f"{hint}_{self.runs}"
-        self.prelude[name] = text
-        return f"{name}({', '.join(text for call in calls for text, fixed in call.operands if not fixed)})"
-
-    def _joined(self, body: list[Any]) -> list[str]:
-        """Return lines of text, calls of machine code that follow one another as one."""
-        lines: list[str] = []
-        waiting: list[_Native] = []
-        for item in (*body, None):
-            if isinstance(item, _Native):
-                waiting.append(item)
-                continue
-            if item is _WRITING:  # before the calls that wait, which stay one
-                lines.append(item)
-                continue
-            if waiting:
-                texts = [call.text for call in waiting]
-                inner = ",\n        ".join(texts)
-                text = texts[0] if len(texts) == 1 else f"row(\n        {inner},\n    )"
-                lines.append(self._run_text("run", text, waiting))
-                waiting = []
-            lines += [] if item is None else [item]
-        return lines
-
-    def _shaped(self, v: Value, shape: tuple[int, ...]) -> str:
-        """Return the text of a value's array, in the shape in which a loop sees it."""
-        self._touch(v)
-        name = self.names[v]
-        if v.shape == shape:
-            return name
-        text = f"{name}.reshape({shape})"
-        if v not in self.fixed:
-            return text
-        seen = f"{name}_{'x'.join(map(str, shape)) or '0'}"
-        self.prelude[seen] = text
-        return seen
+        self._append_native(Native(self._object(loop, "combine"), operands), "run", True)
 
     def _emit_without_loops(self, region: Region) -> None:
         """Write a region as NumPy calls, where there is no compiler for loops."""
@@ -648,7 +442,7 @@ class Program:
             if source.endswith(".copy()"):
                 self.body.append(f"h{i} = {source}")
         if held and not self.holds:
-            self.body.append(_WRITING)
+            self.body.append(WRITING)
         for i, (target, source) in enumerate(held):
             self.body.append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
 
@@ -662,14 +456,14 @@ class Program:
             mine = v.kind == "result" and v not in self.fixed and name.startswith(("b", "r"))
             if mine and name.startswith("r"):  # a kernel may return what it was given, or a view of it
                 seen = [self.names[o] for o in makers[v].inputs if o in self.names]
-                returned.append(f"{self._object(_own, 'own')}({', '.join((name, *seen))})")
+                returned.append(f"{self._object(own, 'own')}({', '.join((name, *seen))})")
             else:
                 returned.append(name if mine else f"{name}.copy()")
         for v in self.left:
             self._touch(v)
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
         given = ", ".join(f"a{v.number}" for v in graph.arguments)
-        if _WRITING in self.body:
+        if WRITING in self.body:
             self.body.insert(0, "writing[0] = False")
         body = [*self.first, *self._joined(self.body)]
         looks = [f"global {name}; {name} = {text}" for name, text in self.prelude.items()]
@@ -747,67 +541,6 @@ def program_of(graph: Graph, kernels: Any) -> Any:
     return by_name[name.partition(":")[0]].program(graph, kernels)
 
 
-class _Native:
-    """A call of machine code: its name, texts of its arrays and whether they are the same in every run."""
-
-    def __init__(self, name: str, operands: list[tuple[str, bool]], numbers: list[str] | None = None) -> None:
-        self.name, self.operands, self.numbers = name, operands, numbers or []
-
-    @property
-    def text(self) -> str:
-        """The text that binds it to what is there once."""
-        given = [text if fixed else "new" for text, fixed in self.operands]
-        return f"{self.name}({', '.join((*self.numbers, *given))})"
-
-
-class _Guard:
-    """Raises where Python would now get another answer than in the captured run."""
-
-    def __init__(self, line: Line) -> None:
-        (self.what, self.answer), self.place = line.params, line.place
-
-    def __call__(self, array: Any) -> None:
-        found = answer_of(array, self.what)
-        if self.what == "elements":
-            same = np.array_equal(found, self.answer, equal_nan=found.dtype.kind in "fc")
-        else:
-            same = found == self.answer or (found != found and self.answer != self.answer)
-        if not same:
-            raise GuardFailure(f"{self.what} was {self.answer!r} and is {found!r}, asked at {self.place}")
-
-
-class _Raw:
-    """Calls a primitive on arrays as eager mode does: promotion included."""
-
-    def __init__(self, line: Line) -> None:
-        self.call, self.op = line.op.call, line.op
-        self.arity = len(line.operands)
-
-    def __call__(self, *args: Any) -> Any:
-        operands = [wrap(a) if hasattr(a, "strides") else a for a in args[: self.arity]]
-        result = self.call(*operands, *args[self.arity :])
-        if isinstance(result, tuple | list):
-            return tuple(r.array if isinstance(r, TensorBase) else r for r in result)
-        return result.array if isinstance(result, TensorBase) else result
-
-
-def _kind_of(array: Any, memory: int | None) -> Kind:
-    """Return what loops may rely on of an array that is laid out as this one."""
-    item = array.dtype.itemsize
-    unit = tuple(i for i, step in enumerate(array.strides) if step == item)
-    return Kind(array.dtype.name, array.ndim, array.strides == _row_major(array.shape, item), unit, memory)
-
-
-def _all_in_order(arrays: Any) -> Any:
-    """Return arrays whose elements lie in order, as loops have been compiled for."""
-    return [np.asarray(a, order="C") for a in arrays]
-
-
-def _own(array: Any, *others: Any) -> Any:
-    """Return an array that nobody else looks at."""
-    return array.copy() if array.base is not None or any(array is o for o in others) else array
-
-
 def _multiplies(line: Line) -> bool:
     x, y = line.operands
     out = line.outputs[0]
@@ -835,55 +568,6 @@ def _writes_itself(region: Region, value: Value, target: Value) -> bool:
     at = region.lines.index(region.made[value])
     later = {v for line in region.lines[at + 1 :] for v in line.inputs}
     return _is_plain_ufunc(region.lines[at]) and target not in later
-
-
-def _dense(v: Value) -> bool:
-    return _dense_as(v, v.strides)
-
-
-def _dense_as(v: Value, strides: tuple[int, ...]) -> bool:
-    return strides == _row_major(v.shape, v.dtype.itemsize)
-
-
-def _row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    strides, step = [], itemsize
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
-
-
-def laid_out(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> Any:
-    """Return an array of some elements with the given strides."""
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
-    low = -sum(r for r in reach if r < 0)
-    block = np.empty(low + sum(r for r in reach if r > 0) + dtype.itemsize, np.uint8)
-    return np.ndarray(shape, dtype, block, low, strides)
-
-
-def _view_text(line: Line, source: str, kernel: str, params: list[str]) -> str:
-    name = line.op.name
-    if name in ("reshape", "unsafe_view"):
-        return f"{source}.reshape({tuple(line.outputs[0].shape)})"
-    if name == "transpose":
-        return f"{source}.swapaxes({line.params[0]}, {line.params[1]})"
-    if name == "t" and len(line.outputs[0].shape) == 2:
-        return f"{source}.T"
-    return f"{kernel}({', '.join((source, *params))})"
-
-
-def _literal(value: Any) -> str | None:
-    """Return the text of a plain constant, or None."""
-    if value is None or type(value) in (bool, int, str):
-        return repr(value)
-    if type(value) is float and math.isfinite(value):
-        return repr(value)
-    if isinstance(value, tuple) and all(_literal(v) is not None for v in value):
-        inner = ", ".join(str(_literal(v)) for v in value)
-        return f"({inner},)" if value else "()"
-    return None
 
 
 def note_writes(tensors: list[Any]) -> None:

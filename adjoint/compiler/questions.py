@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ..core.observation import is_captured
@@ -62,7 +62,7 @@ def cudagraph_mark_step_begin() -> None:
     """Do nothing: results of compiled programs are never overwritten by the next run."""
 
 
-def list_backends(exclude_tags: Any = ()) -> list[str]:
+def list_backends(exclude_tags: Iterable[str] = ()) -> list[str]:
     """Return what `adjoint.compile` takes as `backend`."""
     return ["numba", "numpy"] if available() else ["numpy"]
 

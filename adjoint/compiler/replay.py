@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array
 from ..autograd.grad_mode import no_grad
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, note_write
-from ..tree import tree_flatten, tree_unflatten
+from ..tree import tree_unflatten
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value
+from .objects import flatten_arguments
 
 
 def replay(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -40,7 +42,7 @@ def replay(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def bind(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[Value, Any]:
     """Return the tensor for each argument, or raise if the arguments are not those the graph was captured for."""
-    leaves, spec = tree_flatten((args, kwargs))
+    leaves, spec = flatten_arguments((args, kwargs))
     if spec != graph.takes:
         raise GuardFailure(f"captured for arguments of the structure {graph.takes}, called with {spec}")
     given: dict[Value, Any] = {}
@@ -55,7 +57,7 @@ def bind(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[Va
     return given
 
 
-def _check_like(value: Value, array: Any, what: str) -> None:
+def _check_like(value: Value, array: Array, what: str) -> None:
     if tuple(array.shape) != value.shape or array.dtype != value.dtype:
         raise GuardFailure(f"{what} ({value}) was {value.described} and is {array.dtype.name}{list(array.shape)}")
 

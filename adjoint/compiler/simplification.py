@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Op
 from .expressions import REDUCTIONS, is_elementwise
 from .graph import GUARD, WRITE, Effect, Graph, Line, Step, Value
 
@@ -73,7 +74,7 @@ def _is_operand(line: Line, makers: dict[Value, Line]) -> Value | None:
     return _neutral(name, line, makers)
 
 
-def _reshape() -> Any:
+def _reshape() -> Op:
     from ..core.nodes import registry
 
     return registry["reshape"]
@@ -93,7 +94,7 @@ def _neutral(name: str, line: Line, makers: dict[Value, Line]) -> Value | None:
     return None
 
 
-def _key(line: Line) -> Any:
+def _key(line: Line) -> tuple[Any, ...] | None:
     """Return what two lines that make the same values have in common; None where each is its own."""
     if isinstance(line.op, Step) and (line.op.random or line.op.dynamic):
         return None
@@ -105,7 +106,11 @@ def _key(line: Line) -> Any:
     return parts
 
 
-def _part(value: Any) -> Any:
+def _part(value: object) -> tuple[Any, ...]:
     if isinstance(value, np.ndarray):
         raise TypeError("an array is not hashed")
+    if isinstance(value, slice):
+        value = (value.start, value.stop, value.step)  # which can be hashed from Python 3.12 on
+    elif isinstance(value, tuple):
+        value = tuple(map(_part, value))
     return (type(value), value)

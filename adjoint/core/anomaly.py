@@ -63,7 +63,7 @@ class Spans:
         self.starts: list[int] = []
         self.spans: list[tuple[int, Any]] = []  # end and value
 
-    def add(self, start: int, end: int, value: Any) -> None:
+    def add(self, start: int, end: int, value: object) -> None:
         """Note a span that has ended; spans may contain earlier ones."""
         at = bisect_left(self.starts, start)
         if at == len(self.starts) and at and self.spans[-1] == (start - 1, value):  # nothing in between: one span
@@ -128,7 +128,7 @@ class NaNMade(RuntimeWarning):
 
 
 _here = os.path.dirname(__file__)
-_catchers = frozenset(os.path.join(_here, f"{name}.py") for name in ("recorders", "general", "inplace", "engine"))
+_catchers = frozenset(os.path.join(_here, f"{name}.py") for name in ("fast_path", "general", "inplace", "engine"))
 _numpy = os.path.dirname(np.__file__)
 
 

@@ -56,7 +56,7 @@ class Saves(NamedTuple):
         """Return the names of the values in the environment."""
         return [*inputs, "out", *self.hidden, *params, *(f"{inputs[i]}_{what}" for i, what in self.derived)]
 
-    def save(self, edges: Sequence[Any], env: Sequence[Any]) -> Any:
+    def save(self, edges: Sequence[Any], env: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return what a node with these edges saves of the environment of its call."""
         pickers = self.pickers
         if len(pickers) == 1:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import operator
 import threading
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .._typing import Array, DeviceLike, DType, Kernel, Shape
+from .._typing import Array, DeviceLike, DType, Kernel, Module, Shape
 from ..devices import contract
 from ..devices.contract import by_class, held, through_host
 from ..devices.cpu import device as _cpu
@@ -213,25 +214,26 @@ def _loaded(place: device) -> contract.Device:
     return contract.loaded(place.type)
 
 
-def _meta() -> Any:
+def _meta() -> ModuleType:
     from ..payloads import meta  # only programs that ask for tensors without values need it
 
     return meta
 
 
-def _device_of(array: Any) -> contract.Device:
+def _device_of(array: Array) -> contract.Device:
     found = by_class.get(type(array))
     if found is None and hasattr(array, "level"):  # a payload: what is made for it must be where its memory is
         found = contract.by_name.get(of(array).type)
     return _cpu.cpu if found is None else found
 
 
-def module_of(array: Any) -> Any:
+def module_of(array: Any) -> Module:
     """Return the module (NumPy, CuPy, ...) whose arrays `array` is one of."""
-    return _device_of(array).module
+    module: Module = _device_of(array).module
+    return module
 
 
-def linalg_of(array: Any) -> Any:
+def linalg_of(array: Any) -> ModuleType:
     """Return the functions of linear algebra for an array: each raises where a matrix has no answer."""
     return _device_of(array).linalg
 

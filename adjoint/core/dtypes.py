@@ -8,6 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .._typing import DType
+
 # One rank per category: a 0-d tensor or a Python number raises a result's dtype only from a lower
 # category to a higher one, never inside a category.
 _BOOL, _INT, _FLOAT, _COMPLEX = range(4)
@@ -61,7 +63,7 @@ class dtype:
     def __copy__(self) -> dtype:
         return self
 
-    def __deepcopy__(self, memo: Any) -> dtype:
+    def __deepcopy__(self, memo: dict[int, Any]) -> dtype:
         return self
 
 
@@ -156,7 +158,7 @@ def of(np_dtype: Any) -> dtype:
         ) from None
 
 
-def as_dtype(value: Any) -> dtype:
+def as_dtype(value: object) -> dtype:
     """Return the dtype that a user's ``dtype=`` argument names."""
     if type(value) is dtype:
         return value
@@ -182,7 +184,7 @@ def default() -> dtype:
     return _Default.dtype
 
 
-def set_default(value: Any) -> None:
+def set_default(value: object) -> None:
     """Set the dtype that Python floats become."""
     if type(value) is not dtype or not value.is_floating_point or value in STORED:
         raise TypeError(
@@ -254,7 +256,7 @@ def promote_types(type1: Any, type2: Any) -> dtype:
     return found
 
 
-def of_number(value: Any) -> dtype:
+def of_number(value: object) -> dtype:
     """Return the dtype that a Python number takes part in promotion with."""
     if isinstance(value, bool | np.bool_):
         return bool_
@@ -292,12 +294,12 @@ def result_of(operands: list[tuple[dtype, int]]) -> dtype:
     return chosen
 
 
-def floating(np_dtype: Any) -> Any:
+def floating(np_dtype: DType) -> DType:
     """Return the NumPy dtype in which an op that makes floats computes on `np_dtype`."""
     return np_dtype if of(np_dtype).category >= _FLOAT else _Default.dtype.np
 
 
-def can_cast(source: Any, target: Any) -> bool:
+def can_cast(source: object, target: object) -> bool:
     """Return whether an op's result of dtype `source` may be stored as `target`."""
     a, b = as_dtype(source), as_dtype(target)
     return a.category <= b.category and not (b.category == _BOOL and a.category > _BOOL)
@@ -314,7 +316,7 @@ class finfo:
 
     __module__ = "adjoint"
 
-    def __init__(self, type: Any = ...) -> None:
+    def __init__(self, type: object = ...) -> None:
         if type is None:
             raise TypeError("finfo(): argument 'type' (position 1) must be torch.dtype, not NoneType")
         chosen = default() if type is ... else as_dtype(type)
@@ -354,7 +356,7 @@ class iinfo:
 
     __module__ = "adjoint"
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: object) -> None:
         chosen = as_dtype(type)
         if chosen.category == _BOOL:
             raise TypeError("adjoint.bool is not supported by adjoint.iinfo")

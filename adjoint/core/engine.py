@@ -12,9 +12,10 @@ import sys
 import weakref
 from collections.abc import Sequence
 from heapq import heappop, heappush, heappushpop
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import device, general, modes, nodes, recorders
+from .._typing import Op, Value
+from . import device, fast_path, general, modes, nodes
 from .anomaly import recording
 from .failures import explain_backward, refuse_nan
 from .hooks import run_hooks, run_hooks_undefined, run_output_hooks, run_prehooks, run_tensor_hooks
@@ -25,6 +26,9 @@ from .payload import Payload, inside
 from .pruning import last_consumers, needed_for
 from .tasks import NESTED_PER_THREAD, Task, in_new_thread, running
 from .tensor import TensorBase, caller, clock, tick
+
+if TYPE_CHECKING:
+    from .nodes import Node
 
 _ADDS_IN_PLACE = 8192  # elements from which on adding in place is faster
 
@@ -79,7 +83,7 @@ def backward(
                 local.silenced += 1
         if grad:
             task.start = caller()
-            recorders.recorded_passes[task] = None
+            fast_path.recorded_passes[task] = None
         _execute(roots, gradients, task)
         for callback in task.callbacks:
             callback()
@@ -95,8 +99,8 @@ def backward(
             del off[key]
         if task in nodes.passes:
             del nodes.passes[task]
-        if grad and task in recorders.recorded_passes:
-            del recorders.recorded_passes[task]
+        if grad and task in fast_path.recorded_passes:
+            del fast_path.recorded_passes[task]
     if task.captured is None or inputs is None:
         return []
     return [task.captured.get(node) for node in inputs]
@@ -259,7 +263,7 @@ def current_node() -> Any:
     return None
 
 
-def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
+def _run_watched(node: Node, g: Value, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
     """Run a node that has hooks, or in a pass that is pruned or recorded; return its gradient, edges, results."""
     edges, extra, op = node.edges, node.extra, node.op
     lift, needed, captured = task.lift, task.needed, task.captured
@@ -308,7 +312,7 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
     return g, edges, results
 
 
-def _constant(r: Any, edge: Any) -> Any:
+def _constant(r: Any, edge: object) -> Any:
     """Return a gradient that is the same wherever its input is, as one whose derivative by that input is zero."""
     return wrap(r.array, nodes.new_node(_zero, (edge,)))
 
@@ -316,7 +320,7 @@ def _constant(r: Any, edge: Any) -> Any:
 _zero = Special("ZeroBackward0", lambda node, g, edges, saved: (g * 0,), flat=True)
 
 
-def _quietly(op: Any, node: Any, g: Any, edges: Any, saved: Any) -> Any:
+def _quietly(op: Op, node: Node, g: Value, edges: Sequence[Any], saved: Any) -> Any:
     """Run a node again where the program turns NumPy's warnings into errors: a NaN is a value here."""
     if op.traits.takes_undefined:  # a custom function's own warning is its own business
         raise

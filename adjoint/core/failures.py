@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._typing import Op, Value
 from ..errors import FreedGraphError, InPlaceError, describe, place
 from . import device, modes
 from .anomaly import has_nan, recording
@@ -16,7 +18,7 @@ from .tensor import Ledger, TensorBase, depth_outside
 _AS_THEY_ARE = (RuntimeError, IndexError, NotImplementedError, MemoryError)
 
 
-def translate(op: Any, error: Exception, inputs: tuple[Any, ...]) -> Exception:
+def translate(op: Op, error: Exception, inputs: tuple[Any, ...]) -> Exception:
     """Return the exception a user should see when `op` failed on `inputs` with `error`."""
     arrays = [v.array if isinstance(v, TensorBase) else v for v in inputs]
     if op.traits.explain is not None:
@@ -31,7 +33,7 @@ def translate(op: Any, error: Exception, inputs: tuple[Any, ...]) -> Exception:
     return _noted(error, op, inputs)
 
 
-def _noted(error: Exception, op: Any, inputs: tuple[Any, ...]) -> Exception:
+def _noted(error: Exception, op: Op, inputs: tuple[Any, ...]) -> Exception:
     shown = ", ".join(describe(v) for v in inputs)
     note = f"in {op.name}({shown})"
     if note not in getattr(error, "__notes__", ()):
@@ -62,7 +64,7 @@ def broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError | No
     return None
 
 
-def _of_shapes(op: Any, raised: Exception, arrays: list[Any]) -> Exception | None:
+def _of_shapes(op: Op, raised: Exception, arrays: list[Any]) -> Exception | None:
     if not op.promotes and "could not be broadcast" not in str(raised):
         return None
     shapes = [tuple(a.shape) for a in arrays if hasattr(a, "shape")]
@@ -86,12 +88,12 @@ def title_of(dtype: Any) -> str:
     return _TITLES.get(dtype.name, str(dtype.name))
 
 
-def not_implemented(name: str, x: Any) -> NotImplementedError:
+def not_implemented(name: str, x: Value) -> NotImplementedError:
     """Return the error for an op that does not take the dtype of `x`."""
     return NotImplementedError(f"\"{name}\" not implemented for '{title_of(x.dtype)}': convert with .to(dtype) first")
 
 
-def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None:
+def _of_dtypes(op: Op, error: Exception, arrays: list[Any]) -> Exception | None:
     if not isinstance(error, TypeError):
         return None
     if not ("ufunc" in str(error) or "boolean" in str(error)):
@@ -136,7 +138,7 @@ def overwritten(node: Node, position: int, ledger: Ledger) -> InPlaceError:
     saved_at, written_at = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
     return InPlaceError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{node.op.title} saved its {'result' if which == 'out' else f'input {which!r}'}"
+        f"{node.op.title} saved its {'result' if which in ('out', 'result') else f'input {which!r}'}"
         f"{f' at {saved_at}' if saved_at else ''}, and {ledger.operation or 'an in-place op'} overwrote it"
         f"{f' at {written_at}' if written_at else ''} (it is at version {ledger.version}). Write to a copy "
         "(x.clone()) or use the out-of-place op. Hint: adjoint.autograd.set_detect_anomaly(True) shows "
@@ -144,7 +146,7 @@ def overwritten(node: Node, position: int, ledger: Ledger) -> InPlaceError:
     )
 
 
-def refuse_nan(node: Any, edges: Any, results: Any) -> None:
+def refuse_nan(node: Node, edges: Sequence[Any], results: Sequence[Any]) -> None:
     """Raise if a node's rules have returned a NaN."""
     for i, r in enumerate(results):
         if edges[i] is None or r is None or isinstance(r, Cotangents):
@@ -154,7 +156,7 @@ def refuse_nan(node: Any, edges: Any, results: Any) -> None:
             raise RuntimeError(f"Function '{node.op.title}' returned nan values in its {i}th output.")
 
 
-def explain_backward(error: Exception, node: Any, freed: Freed | None) -> None:
+def explain_backward(error: Exception, node: Node, freed: Freed | None) -> None:
     """Add to an exception which op's backward it came from and where that op was recorded."""
     if node is None:
         return

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from .._typing import Op, Value
 from .failures import freed_error
 from .nodes import (
     Freed,
@@ -43,7 +44,7 @@ class Unfolded(Node):
 
     __slots__ = ()
 
-    def lifted(self) -> Any:
+    def lifted(self) -> tuple[Any, ...] | None:
         """Return the saved values as tensors, as the node that it was does: its saved output stays its own."""
         shadow: Any = extra_of(self).shadow
         own = self.op, self.edges, self.targets
@@ -54,7 +55,7 @@ class Unfolded(Node):
             self.op, self.edges, self.targets = own
 
 
-def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_shaped(node: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> tuple[Any, ...]:
     return (g.reshape(node.targets) if node.targets is not None and tuple(g.shape) != node.targets else g,)
 
 
@@ -108,7 +109,7 @@ def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
     node.op, node.edges, node.__class__ = op, edges, op.node
 
 
-def fold(out: _T, title: str, *inputs: Any, **saved: Any) -> _T:
+def fold(out: _T, title: str, *inputs: object, **saved: object) -> _T:
     """Let a tensor that several ops have made of `inputs` be seen as the output of one node, as torch has it.
 
     Nothing is done about it until a program looks. `saved` is what the node shows: numbers, and inputs by position,
@@ -191,7 +192,7 @@ def _folded_op(title: str) -> Special:
 
 
 @functools.cache
-def _renamed_op(op: Any, title: str) -> Any:
+def _renamed_op(op: Op, title: str) -> Op:
     """Return an op as it is in a form that torch has a node of its own for."""
     return op.renamed(title, op.node)
 
@@ -244,7 +245,7 @@ class JointNode(MultipleNode):
 
     __slots__ = ()
 
-    def lifted(self) -> Any:
+    def lifted(self) -> tuple[Any, ...]:
         """Return the nodes, each with its saved values as tensors."""
         if type(self.saved) is Freed:
             raise freed_error(self, self.saved)
@@ -256,7 +257,7 @@ class JointNode(MultipleNode):
             node.verify()
 
 
-def _run_joint_node(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_joint_node(node: Any, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> tuple[Any, ...]:
     total: Any = None
     for part_of, value in zip(saved, node.gradients(g), strict=True):
         if value is not None:

@@ -1,6 +1,6 @@
 """The general recorder: what calling a primitive records, in its plain, complete form.
 
-It runs whenever a call may be off the fast path: a transform, a mode, a subclass. The recorders (recorders.py) are
+It runs whenever a call may be off the fast path: a transform, a mode, a subclass. The recorders (fast_path.py) are
 its fast special cases.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Params
 from ..errors import describe, place
 from ..scalar.symbol import Symbol
 from . import device, modes, primitive
@@ -42,7 +43,7 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         if modes.local.observer is not None:
             return modes.local.observer.call(op, inputs, params, unobserved)
         if modes.unusual == 1 and modes.local.autocast is not None:
-            return _lowered(op, modes.local.autocast(op, inputs), params)
+            return lowered(op, modes.local.autocast(op, inputs), params)
     try:
         return unobserved(op, inputs, params)
     except (TypeError, AttributeError) as error:
@@ -52,11 +53,11 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         raise
 
 
-def _lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+def lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], **options: Any) -> Any:
     """Call a primitive on inputs that autocast has seen; as nothing else is unusual, by its recorder."""
     modes.note_unusual(-1)
     try:
-        return op.call(*inputs, *params)
+        return op.call(*inputs, *params, **options)
     finally:  # by a store: see modes.py
         modes.unusual += 1
         modes.note_unusual(0)
@@ -111,7 +112,7 @@ def escaped(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Paylo
     return op.call(*freed, *params)
 
 
-def _outside(value: Any, op: Op) -> Any:
+def _outside(value: object, op: Op) -> Any:
     payload = payload_of(value)
     while payload is not None and payload.level:
         below = payload.outside(op.name)
@@ -126,7 +127,7 @@ NUMBERS = frozenset((int, float, complex, bool))
 _PLACES = ("input", "other")
 
 
-def _is_stranger(value: Any) -> bool:
+def _is_stranger(value: object) -> bool:
     """Return whether a value is nothing that a kernel computes with: no array, tensor or number."""
     return type(value) not in NUMBERS and not hasattr(value, "shape") and not isinstance(value, int | float | complex)
 
@@ -140,7 +141,7 @@ def refuse_strangers(op: Op, inputs: tuple[Any, ...], error: Exception | None = 
             raise _no_tensor(op.name, value, at) from error
 
 
-def _no_tensor(name: str, value: Any, at: int = 0) -> TypeError:
+def _no_tensor(name: str, value: object, at: int = 0) -> TypeError:
     word = _PLACES[at] if at < len(_PLACES) else f"tensor{at}"
     found = "torch.dtype" if isinstance(value, dtype) else type(value).__name__
     return TypeError(
@@ -221,7 +222,7 @@ def run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         raise explained(op, error, (*inputs, *params)) from error.__cause__
 
 
-def refuse_new_nan(name: str, inputs: Sequence[Any], c: Any) -> None:
+def refuse_new_nan(name: str, inputs: Sequence[Any], c: object) -> None:
     """Raise if an op made a NaN out of inputs that have none."""
     results = c if isinstance(c, tuple) else (c,)
     if not any(map(has_nan, results)) or any(map(has_nan, inputs)):
@@ -258,7 +259,9 @@ def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
     return tuple(values), tuple(mine)
 
 
-def _record_outputs(op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], values: Any, params: Any, c: Any) -> Any:
+def _record_outputs(
+    op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], values: Sequence[Any], params: Params, c: Any
+) -> Any:
     owned = inputs if all(mine) else tuple([x if own else None for x, own in zip(inputs, mine, strict=True)])
     edges: tuple[Any, ...] = (None,) * len(owned)  # nobody asks for them, nor for the history of a stale view
     if modes.is_grad_enabled() and not modes.local.inference:
@@ -327,7 +330,7 @@ def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: 
     return n
 
 
-def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:
+def _targets(op: Op, owned: Sequence[Any], values: Sequence[Any], out: Any) -> Any:
     if not op.promotes:
         return None
     joined = op.sequence is not None  # inputs of cat and stack do not broadcast
@@ -338,12 +341,12 @@ def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:
     return tuple([target_of(x) for x in owned]) if changed else None
 
 
-def target_of(value: Any) -> tuple[Any, Any] | None:
+def target_of(value: object) -> tuple[Any, Any] | None:
     """Return the shape and dtype of an input that is a tensor."""
     return (value.array.shape, value.array.dtype) if isinstance(value, TensorBase) else None
 
 
-def _note_unusual_node(node: Node, owned: Any) -> None:
+def _note_unusual_node(node: Node, owned: Sequence[Any]) -> None:
     local = modes.local
     if local.anomaly_stack:
         extra_of(node).traceback = Trail.now()
@@ -351,7 +354,7 @@ def _note_unusual_node(node: Node, owned: Any) -> None:
         pack(node, *local.pack_hooks[-1], owned)
 
 
-def as_floating(value: Any) -> Any:
+def as_floating(value: object) -> Any:
     """Return the value converted to a floating dtype, for ops that make floats of integers."""
     dtype = value.array.dtype if isinstance(value, TensorBase) else getattr(value, "dtype", None)
     if dtype is None:
@@ -360,7 +363,7 @@ def as_floating(value: Any) -> Any:
     return value if dtype == wanted else primitive.cast(value, wanted)
 
 
-def quietly(kernel: Callable[..., Any], *args: Any) -> Any:
+def quietly(kernel: Callable[..., Any], *args: object) -> Any:
     """Call a kernel that has warned of a NaN or an infinity, which are values like any other."""
     c = unchecked(kernel, *args)
     if modes.local.anomaly_forward:
@@ -369,13 +372,15 @@ def quietly(kernel: Callable[..., Any], *args: Any) -> Any:
     return c
 
 
-def unchecked(kernel: Callable[..., Any], *args: Any) -> Any:
+def unchecked(kernel: Callable[..., Any], *args: object) -> Any:
     """Call a kernel or a rule without NumPy's warnings, NaN or not."""
     with np.errstate(all="ignore"):
         return kernel(*args)
 
 
-def recovered(op: Op, error: Exception, inputs: Any, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+def recovered(
+    op: Op, error: Exception, inputs: tuple[Any, ...], values: tuple[Any, ...], params: tuple[Any, ...]
+) -> Any:
     """Return the result after all, where a 0-d value on the host met arrays on a GPU; else raise."""
     mixed = any(type(v) is ndarray and v.ndim == 0 for v in values) and any(
         hasattr(v, "ndim") and device.module_of(v) is not np for v in values

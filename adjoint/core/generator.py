@@ -102,7 +102,7 @@ def _continued(stream: Stream, state: Array) -> Array:
     return np.zeros(0)
 
 
-def _as_seed(seed: Any) -> int:
+def _as_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
     return int(seed)
@@ -152,7 +152,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextmanager
 def fork_rng(
-    devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str = "cuda", **kwargs: Any
+    devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str = "cuda", **kwargs: object
 ) -> Iterator[None]:
     """Draw random numbers inside the context without those after it noticing.
 

@@ -44,7 +44,7 @@ class RemovableHandle:
         self.remove()
 
 
-def warn_if_has_hooks(tensor: Any) -> None:
+def warn_if_has_hooks(tensor: object) -> None:
     """Warn about every hook of a tensor that saving it will lose unmarked."""
     hooks: Any = getattr(tensor, "_backward_hooks", None) or {}
     for hook in hooks.values():

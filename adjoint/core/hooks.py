@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Kernel
 from .dtypes import of
 from .nodes import Cotangents, Extra, MultipleNode, wrap
 from .tensor import TensorBase
@@ -57,7 +58,7 @@ def run_hooks_undefined(hooks: dict[int, Callable[..., Any]]) -> None:
             )
 
 
-def _check_hook_result(result: Any, given: Any, hook: Any) -> None:
+def _check_hook_result(result: object, given: Any, hook: Kernel) -> None:
     if not isinstance(result, TensorBase):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
     name = getattr(hook, "__name__", "<unknown>")
@@ -73,7 +74,7 @@ def _check_hook_result(result: Any, given: Any, hook: Any) -> None:
         )
 
 
-def _replaced(given: tuple[Any, ...], answer: Any, hook: Any) -> tuple[Any, ...]:
+def _replaced(given: tuple[Any, ...], answer: Any, hook: Kernel) -> tuple[Any, ...]:
     """Return what a node's hook has answered in place of the gradients it was given, if it may."""
     if not isinstance(answer, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
@@ -111,7 +112,7 @@ def run_prehooks(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
     return gs[0]
 
 
-def run_hooks(node: Any, extra: Extra, results: Any, g: Any, lift: bool) -> Any:
+def run_hooks(node: Any, extra: Extra, results: Sequence[Any], g: Any, lift: bool) -> Sequence[Any]:
     """Run `Node.register_hook` hooks, which may replace the gradients that the node gives."""
     assert extra.hooks is not None
     gs = node.gradients(g) if isinstance(node, MultipleNode) else [g]

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Kernel, Tensor, Value
+from ..devices.cpu.attached import override
 from ..devices.cpu.constants import float32_constants, float32_integers, float64_constants, float64_integers
 from . import modes
 from .dtypes import default, of
@@ -41,14 +42,16 @@ _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Callable[..., Tensor]:
     """Return the in-place form of a primitive: writes into its first input and returns it.
 
-    `host` is called as `Op.into` is, of arrays of NumPy's only, where it is quicker than the kernel.
+    `host` is called as `Op.into` is, of arrays of NumPy's only, where it is quicker than the kernel. The CPU may
+    override it, by the name of the in-place form.
     """
     op = primitive.op
     arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
+    host = host and override.kernel(name, host, (np.ndarray,))
     alone = arity == 1 and not op.params
     simple = not op.view and not op.outputs and (arity == 1 or op.promotes is True or op.into is not None)
 
-    def call(input: Any, *args: Any, other: Any = None) -> Any:
+    def call(input: TensorBase, *args: object, other: object = None) -> Any:
         x = input
         if other is not None:
             args = (other, *args)
@@ -98,7 +101,7 @@ _OF_TENSORS = {
 
 
 def _of_tensors(op: Op, run: Callable[..., Any]) -> Callable[..., Any]:
-    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(input: TensorBase, *args: object, **kwargs: object) -> Any:
         _refuse_number(op, args[0] if args else kwargs.get("other"))
         return run(input, *args, **kwargs)
 
@@ -115,7 +118,7 @@ def _of_more(op: Op, name: str, run: Any, other_cases: Callable[..., Any]) -> Ca
     """Return the in-place form of an op of several operands that do not promote, where nothing is recorded."""
     arity, total = len(op.inputs), len(op.inputs) + len(op.params) - 1
 
-    def call(input: Any, *args: Any) -> Any:
+    def call(input: TensorBase, *args: Any) -> Any:
         a = input.array if not (modes.unusual or modes.guarded) and type(input) in plain else None
         if type(a) is not ndarray or not a.flags.carray or len(args) != total:
             return other_cases(input, *args)
@@ -151,7 +154,7 @@ def _writer(op: Op, host: Callable[..., None] | None) -> tuple[Any, bool]:
     if isinstance(kernel, np.ufunc):
         return kernel, True
 
-    def assign(a: Any, *rest: Any) -> None:
+    def assign(a: Value, *rest: object) -> None:
         a[...] = kernel(a, *rest)
 
     return host or op.into or assign, False
@@ -161,7 +164,7 @@ def _of_one(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Ca
     """Return the in-place form of an op of one operand: `inplace` for what optimizers write, in one frame."""
     (run, ufunc), count = _writer(op, host), len(op.params)
 
-    def call(input: Any, *args: Any) -> Any:
+    def call(input: TensorBase, *args: object) -> Any:
         a = input.array if not (modes.unusual or modes.guarded) and type(input) in plain else None
         if type(a) is ndarray and (a.dtype is _f32 or a.dtype is _f64) and a.flags.carray:
             n = input.node
@@ -185,11 +188,11 @@ def _of_one(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Ca
     return call
 
 
-def _of_two(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Callable[..., Any]:
+def _of_two(op: Op, name: str, host: Kernel | None, other_cases: Callable[..., Any]) -> Callable[..., Any]:
     """Return the in-place form of an op of two operands: `inplace` for what optimizers write, in one frame."""
     (run, ufunc), count = _writer(op, host), len(op.params)
 
-    def call(input: Any, other: Any = None, *args: Any) -> Any:
+    def call(input: TensorBase, other: Any = None, *args: Any) -> Any:
         a = input.array if not (modes.unusual or modes.guarded) and type(input) in plain else None
         if type(a) is ndarray and (a.dtype is _f32 or a.dtype is _f64) and a.flags.carray:
             n = input.node
@@ -224,7 +227,7 @@ def _of_two(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Ca
     return call
 
 
-def unrecorded(x: Any, rest: tuple[Any, ...]) -> list[Any] | None:
+def unrecorded(x: TensorBase, rest: tuple[Any, ...]) -> list[Any] | None:
     """Return the operands of a write as optimizers do it: of one float dtype and shape, dense, without a history."""
     silent = modes.off and not modes.local.grad
     if type(x) not in plain or modes.guarded or ((x.node is not None or x.lineage is not None) and not silent):
@@ -248,7 +251,7 @@ def unrecorded(x: Any, rest: tuple[Any, ...]) -> list[Any] | None:
     return values
 
 
-def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+def write(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Compute `op` into the array of `x`, and rebase its history."""
     if not isinstance(x, TensorBase):
         raise TypeError(f"{op.name}_ writes into its first argument, which must be a Tensor, not {type(x).__name__}")
@@ -305,7 +308,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     return x
 
 
-def _saved_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: Any) -> tuple[Any, ...]:
+def _saved_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: object) -> tuple[Any, ...]:
     """Return the operands as the rules save them: those in the memory about to be written as copies."""
     indexes = op.saves.indexes
     wanted = set(indexes[0]) if op.joint else {i for e, saved in zip(edges, indexes, strict=True) if e for i in saved}
@@ -556,7 +559,7 @@ def fitted(op: Op, x: TensorBase, result: Any) -> Any:
     return result
 
 
-def _refresh_stale(*tensors: Any) -> None:
+def _refresh_stale(*tensors: object) -> None:
     for t in tensors:
         if isinstance(t, TensorBase) and t.node is STALE:
             edge_of(t)

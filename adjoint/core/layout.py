@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from .._typing import Array, DType, Module
 from ..devices.cpu.copying import copied
 from .device import as_strided, module_of
 from .tensor import owner_of
@@ -31,10 +32,10 @@ class _Named:
     def __reduce__(self) -> tuple[Any, ...]:
         return (_constant, (self.name,))
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
 
@@ -85,7 +86,7 @@ channels_last_3d: memory_format = _named(memory_format, "channels_last_3d")
 _ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
 
-def check_layout(wanted: Any) -> None:
+def check_layout(wanted: object) -> None:
     """Raise unless the layout that a factory was given is the one that exists here."""
     if wanted is None or wanted is strided:
         return
@@ -94,7 +95,7 @@ def check_layout(wanted: Any) -> None:
     raise NotImplementedError(f"layout {wanted} is not supported; tensors here are adjoint.strided")
 
 
-def order_of(wanted: Any, rank: int) -> tuple[int, ...] | None:
+def order_of(wanted: object, rank: int) -> tuple[int, ...] | None:
     """Return the order of dimensions, outermost first, that a format asks for; None means row-major."""
     if wanted is None or wanted is contiguous_format:
         return None
@@ -164,7 +165,7 @@ def is_dense(array: Any) -> bool:
     return True
 
 
-def is_contiguous(array: Any, wanted: Any) -> bool:
+def is_contiguous(array: Array, wanted: object) -> bool:
     """Return whether the elements lie without gaps in the order of a memory format."""
     if wanted is None or wanted is contiguous_format or wanted is preserve_format:
         return bool(array.flags.c_contiguous)
@@ -174,7 +175,7 @@ def is_contiguous(array: Any, wanted: Any) -> bool:
     return len(order) == array.ndim and bool(array.transpose(order).flags.c_contiguous)
 
 
-def empty_ordered(module: Any, shape: Sequence[int], dtype: Any, order: Sequence[int] | None) -> Any:
+def empty_ordered(module: Any, shape: Sequence[int], dtype: np.typing.DTypeLike, order: Sequence[int] | None) -> Any:
     """Return an unset array whose dimensions lie in memory in the given order, outermost first."""
     if order is None or list(order) == list(range(len(shape))):
         return module.empty(tuple(shape), dtype)
@@ -184,7 +185,7 @@ def empty_ordered(module: Any, shape: Sequence[int], dtype: Any, order: Sequence
     return module.empty(tuple(shape[dim] for dim in order), dtype).transpose(inverse)
 
 
-def laid_out(array: Any, order: Sequence[int] | None) -> Any:
+def laid_out(array: Array, order: Sequence[int] | None) -> Any:
     """Return a copy whose dimensions lie in memory in the given order, outermost first; None: as they lie now."""
     if order is None:
         # NumPy takes a dimension of stride 0 for the innermost; torch leaves it where it stands.
@@ -198,7 +199,7 @@ def laid_out(array: Any, order: Sequence[int] | None) -> Any:
     return copy
 
 
-def empty_strided(module: Any, shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
+def empty_strided(module: Module, shape: Sequence[int], strides: Sequence[int], dtype: DType) -> Any:
     """Return an unset array with the given strides, in elements."""
     if len(shape) != len(strides):
         raise RuntimeError(
@@ -216,7 +217,7 @@ def empty_strided(module: Any, shape: Sequence[int], strides: Sequence[int], dty
     return looking_into(memory, memory.dtype, 0, shape, [s * memory.itemsize for s in strides])
 
 
-def looking_into(memory: Any, dtype: Any, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Any:
+def looking_into(memory: Any, dtype: DType, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """Return an array that looks into the memory of a flat one; offset and strides count bytes."""
     if type(memory) is np.ndarray:
         return np.ndarray(tuple(shape), dtype, memory, offset, tuple(strides))
@@ -229,7 +230,7 @@ def looking_into(memory: Any, dtype: Any, offset: int, shape: Sequence[int], str
     return elements
 
 
-def expanded_view(x: Any, shape: tuple[int, ...], strides: Sequence[int]) -> Any:
+def expanded_view(x: Array, shape: tuple[int, ...], strides: Sequence[int]) -> Any:
     """Return a view of a larger shape, some of whose strides (in bytes) are 0."""
     if isinstance(x, np.generic):
         x = np.asarray(x)
@@ -254,7 +255,7 @@ def offset_view(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset
     return np.ndarray(shape, x.dtype, owner.ravel(order="K").view(np.uint8), start, strides)
 
 
-def strided_view(x: Any, shape: Any, strides: Any) -> Any:
+def strided_view(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """Return a view with any strides, in bytes, of the memory that an array looks at.
 
     NumPy's own puts an object between the view and `x`, so that views of views make a chain of bases, through which

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from .._typing import Array, DType, Value
 from ..devices.contract import by_class
 from ..devices.cpu import forks
 from ..devices.cpu.copying import copied
@@ -84,7 +85,7 @@ def end(edges: Iterable[Any]) -> None:
             e.ended = True
 
 
-def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_leaf(node: Any, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> tuple[Any, ...]:
     accumulate(node, g, isinstance(g, TensorBase))
     return ()
 
@@ -102,7 +103,7 @@ def finish_complete(
             finish(leaf, sums.pop(leaf), lift, captured)
 
 
-def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | None) -> None:
+def finish(leaf: AccumulateGrad, g: Value, lift: bool, captured: dict[Any, Any] | None) -> None:
     """Give a leaf its complete gradient."""
     if g is None:
         _finish_undefined(leaf, captured)
@@ -139,7 +140,7 @@ def _finish_undefined(leaf: AccumulateGrad, captured: dict[Any, Any] | None) -> 
         run_post_hooks(leaf, leaf.variable)
 
 
-def _as_chosen(dtype: Any, g: Any, lift: bool) -> Any:
+def _as_chosen(dtype: DType, g: Value, lift: bool) -> Value:
     """Return a gradient in the dtype that the program has chosen for those of a leaf (`Tensor.grad_dtype`)."""
     have = g.array.dtype if isinstance(g, TensorBase) else g.dtype
     return g if dtype is None or dtype == have else primitive.cast(g, dtype)
@@ -171,7 +172,7 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
         run_post_hooks(leaf, variable)
 
 
-def _writable(held: Any, g: Any) -> bool:
+def _writable(held: Value, g: Value) -> bool:
     if type(held) is np.ndarray:
         return held.flags.writeable and held.dtype == g.dtype and held.shape == g.shape
     return not isinstance(held, Payload) and held.dtype == g.dtype
@@ -209,7 +210,7 @@ def _own(g: Any, like: Any, references: int) -> Any:
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
 
-def _copied_like(g: Any, like: Any) -> Any:
+def _copied_like(g: Array, like: Array) -> Any:
     """Return a copy of a gradient in the memory layout that torch promises: that of `like`, or row by row."""
     if like.shape != g.shape:
         return g.astype(like.dtype)
@@ -220,7 +221,7 @@ def _copied_like(g: Any, like: Any) -> Any:
     return out
 
 
-def _laid_out(g: Any, like: Any) -> Any:
+def _laid_out(g: Any, like: Array) -> Any:
     """Return a copy of a gradient, a tensor, in the memory layout of `like`, if that leaves no holes; by an op."""
     a = g.array
     if type(a) is ndarray and type(like) is ndarray and a.strides != like.strides and a.shape == like.shape:
@@ -229,7 +230,7 @@ def _laid_out(g: Any, like: Any) -> Any:
     return g.clone()
 
 
-def _is_whole(g: Any) -> bool:
+def _is_whole(g: Array) -> bool:
     """Return whether an array is all of another that nobody else holds, as the reshape of a fresh result is."""
     base = g.base
     return type(base) is np.ndarray and getrefcount(base) == 3 and g.nbytes == base.nbytes and g.flags.c_contiguous
@@ -241,7 +242,7 @@ _OWN_SUM = 4
 _SPLIT = 1 << 16  # elements from which on a copy is split among threads
 
 
-def reshaped_leaf(leaf: AccumulateGrad, node: Node, g: Any) -> RuntimeError:
+def reshaped_leaf(leaf: AccumulateGrad, node: Node, g: Value) -> RuntimeError:
     """Return the error for gradients of unequal shapes at one leaf."""
     return RuntimeError(
         f"Function {shown(node).name()} returned an invalid gradient at index 0 - got {list(g.shape)} but "
@@ -249,7 +250,7 @@ def reshaped_leaf(leaf: AccumulateGrad, node: Node, g: Any) -> RuntimeError:
     )
 
 
-def add(total: Any, g: Any) -> Any:
+def add(total: Value, g: Value) -> Value:
     """Return the sum of two gradients, written into the first when nobody else can see it."""
     if type(total) is ndarray and getrefcount(total) <= _OWN_SUM and total.base is None and total.dtype is g.dtype:
         return np.add(total, g, out=total)

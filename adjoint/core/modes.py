@@ -32,7 +32,7 @@ inferred: bool = False  # whether inference mode was ever on: only then can an i
 transforms: int = 0  # how many function transforms (grad, jvp, vmap) are on, in any thread
 guarded: bool = False  # whether a write must be looked at: `inferred`, or a transform is on
 
-# The module `recorders`, once it is imported: its `usual` follows `unusual`. Set from here and not by a call, between
+# The module `fast_path`, once it is imported: its `usual` follows `unusual`. Set from here and not by a call, between
 # whose instructions a signal or another thread could come; the interpreter lets neither come between stores.
 follower: Any = None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import DType, Op, Tensor, Value
 from ..errors import InPlaceError
 from . import device, modes
 from .anomaly import Trail, recording
@@ -49,7 +49,7 @@ class Form(NamedTuple):
     is_cpp_nested_tensor: bool = False
 
     @classmethod
-    def of(cls, x: Any) -> Form:
+    def of(cls, x: TensorBase) -> Form:
         """Return the form of a tensor."""
         return cls(Size(x.array.shape), of(x.array.dtype), device.of(x.array), type(x) is not tensor_type)
 
@@ -61,7 +61,7 @@ folds: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _forms: weakref.WeakKeyDictionary[Any, Form] = weakref.WeakKeyDictionary()
 
 
-def note_form(node: Any, x: Any) -> None:
+def note_form(node: Any, x: TensorBase) -> None:
     """Remember the form of an output, which `node` is the place of."""
     _forms[node] = Form.of(x)
 
@@ -77,7 +77,7 @@ def tensor_hooks_of(node: Any) -> dict[int, Callable[..., Any]]:
     return extra.tensor_hooks
 
 
-def form_of(node: Any) -> Form | None:
+def form_of(node: Node) -> Form | None:
     """Return the form of the output that `node` is the place of, if it is known."""
     return node.form if hasattr(node, "form") else _forms.get(node)
 
@@ -134,7 +134,7 @@ class Packed:
 
     __slots__ = ("entries", "indexes", "saved", "watched")
 
-    def __init__(self, saved: Any, indexes: Any) -> None:
+    def __init__(self, saved: Sequence[Any], indexes: Sequence[Any]) -> None:
         self.saved, self.indexes = saved, indexes
         self.entries: dict[int, tuple[Any, Callable[[Any], Any]]] = {}  # packed form and unpack hook, by position
         self.watched: dict[int, Any] = {}  # values whose packed form is still their own memory, by position
@@ -143,7 +143,7 @@ class Packed:
         """Return what the node saved, with the results of unpack hooks in their places."""
         values: dict[int, Any] = {}
 
-        def fetch(value: Any, index: int) -> Any:
+        def fetch(value: object, index: int) -> Any:
             if index not in self.entries:
                 return value
             if index not in values:
@@ -153,14 +153,14 @@ class Packed:
 
         return self.mapped(fetch)
 
-    def mapped(self, function: Callable[[Any, int], Any]) -> Any:
+    def mapped(self, function: Callable[[Any, int], Any]) -> tuple[Any, ...]:
         """Return what the node saved, each value exchanged for what ``function(value, position)`` returns."""
         return tuple([
             None if of_rule is None else _map_saved(of_rule, indexes, function)
             for of_rule, indexes in zip(self.saved, self.indexes, strict=True)
         ])  # fmt: skip
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.load())
 
     def __getitem__(self, index: int) -> Any:
@@ -190,7 +190,7 @@ class Own:
         return wrap(self.array, node, self.memory)
 
 
-def checked_unpacked(tensor: Any) -> Any:
+def checked_unpacked(tensor: object) -> TensorBase:
     """Return what an unpack hook has returned, which must be a tensor."""
     if not isinstance(tensor, TensorBase):
         raise TypeError(
@@ -225,7 +225,7 @@ class Node:
     code: Any
     lasti: int
 
-    def lifted(self) -> Any:
+    def lifted(self) -> tuple[Any, ...] | None:
         """Return the saved values as tensors that belong to the graph, for a recorded backward."""
         saved = self.saved
         if saved is None:
@@ -366,7 +366,7 @@ class Node:
         """True: what needs no gradient has no node."""
         return True
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"cannot pickle '{self.op.title}' object: a graph stays where it was recorded")
 
     def __repr__(self) -> str:
@@ -386,6 +386,8 @@ def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     if type(saved) is Packed:
         return list(saved.watched.items())
     node = as_recorded(node)
+    if not node.op.saves.indexes:  # no primitive: a custom or a compiled function
+        return []
     arity = len(node.edges)
     found = []
     for of_rule, indexes in zip(saved, node.op.saves.indexes, strict=True):
@@ -397,7 +399,7 @@ def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     return found
 
 
-def verify_saved(node: Node, saved: Any, only: int = -1) -> None:
+def verify_saved(node: Node, saved: Sequence[Any], only: int = -1) -> None:
     """Raise if one of the node's saved values, or the one asked for, was written after the node was recorded."""
     node = as_recorded(node)
     for position, value in saved_arrays(node, saved):
@@ -428,7 +430,7 @@ def unpacked(node: Node) -> Any:
     return saved
 
 
-def lift_one(node: Node, value: Any, index: int) -> Any:
+def lift_one(node: Node, value: object, index: int) -> Any:
     """Return a saved value as the tensor it was: an input on its edge, the output on the node itself."""
     edges = node.edges
     if type(value) is ndarray and node.targets is None and index < len(edges):  # as nearly always
@@ -457,7 +459,7 @@ def lift_one(node: Node, value: Any, index: int) -> Any:
 dressers: dict[type, Callable[..., Any]] = {}
 
 
-def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Tensor:
+def wrap(array: object, node: Node | None = None, storage: Storage | None = None) -> Tensor:
     """Return a tensor that holds `array`, with the given history and storage."""
     if type(array) is not ndarray:
         array = settle(array)
@@ -504,13 +506,17 @@ class Special:
         return self.display.node
 
 
-def node_class(title: str, base: type[Node], shown: dict[str, Any]) -> Any:
+def node_class(title: str, base: type[Node], shown: dict[str, Any]) -> type[Node]:
     """Return the class of an op's nodes as programs see them, with these attributes."""
     return type(title, (base,), {"__slots__": (), "__module__": "adjoint", **shown})
 
 
 def new_node(
-    op: Any, edges: tuple[Any, ...], saved: Any = None, like: Node | None = None, kind: Callable[[], Any] | None = None
+    op: Op | Special,
+    edges: tuple[Any, ...],
+    saved: Sequence[Any] | None = None,
+    like: Node | None = None,
+    kind: Callable[[], Any] | None = None,
 ) -> Any:
     """Return a node that no call has recorded, at the place in the program of the node `like`, if there is one."""
     node = (kind or Node)()
@@ -527,7 +533,7 @@ class Output(Node):
     index: int
 
 
-def _run_output(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_output(node: Any, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> tuple[Any, ...]:
     return (Cotangents({node.index: g}),)
 
 
@@ -559,7 +565,7 @@ class Reshaped(Node):
     shape: tuple[int, ...]
 
 
-def _run_reshaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_reshaped(node: Any, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> tuple[Any, ...]:
     given, expected = tuple(g.shape), node.shape
     lead = len(given) - len(expected)
     if lead < 0 or any(n not in (1, m) for n, m in zip(expected, given[lead:], strict=True)):
@@ -671,7 +677,7 @@ def extra_of(node: Node) -> Extra:
     return node.extra
 
 
-def differentiable(dtype: Any) -> bool:
+def differentiable(dtype: DType) -> bool:
     """Return whether values of a NumPy dtype can carry a gradient."""
     return dtype.kind in "fc" or (dtype.kind == "V" and dtype.name == "bfloat16")  # `name` costs microseconds
 

@@ -9,9 +9,10 @@ none is on, nobody looks.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
+from .._typing import Op, Params
 from . import modes
 from .tensor import TensorBase
 
@@ -26,7 +27,7 @@ class Observer:
     captures: bool = False  # whether what is called is written down as a program
     lifts: bool = False  # whether backward passes run their rules on tensors, so that each op is seen
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         self.inner: Observer | None = modes.local.observer
         modes.note_unusual(1)
         modes.local.observer = self
@@ -36,15 +37,17 @@ class Observer:
         modes.local.observer = self.inner
         modes.note_unusual(-1)
 
-    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+    def call(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Call a primitive; ``run(op, inputs, params)`` is how it is done when nobody watches."""
         return self.proceed(op, inputs, params, run)
 
-    def proceed(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+    def proceed(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Hand a call to the next observer out, or run it."""
         return run(op, inputs, params) if self.inner is None else self.inner.call(op, inputs, params, run)
 
-    def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
+    def compute_into(
+        self, op: Op, x: TensorBase, inputs: Sequence[Any], params: Params, run: Callable[[], None]
+    ) -> None:
         """Compute an op into the array of `x`; `run` does it."""
         run() if self.inner is None else self.inner.compute_into(op, x, inputs, params, run)
 
@@ -88,7 +91,7 @@ class Observer:
         """Return a number that a program keeps somewhere and may change, such as a learning rate, or several."""
         return container[key] if self.inner is None else self.inner.number(container, key, often)
 
-    def pattern(self, tensors: list[Any]) -> Any:
+    def pattern(self, tensors: list[Any]) -> object:
         """Begin to note what is done to some tensors, to be noted of others too; None where ops must be seen."""
         return None
 
@@ -97,7 +100,7 @@ class Observer:
         if self.inner is not None:
             self.inner.cut(x, out, how)
 
-    def backward(self, roots: Any, run: Callable[[], Any]) -> Any:
+    def backward(self, roots: Sequence[Any], run: Callable[[], Any]) -> Any:
         """Run a backward pass from `roots`."""
         return run() if self.inner is None else self.inner.backward(roots, run)
 
@@ -163,7 +166,7 @@ def unseen() -> Iterator[None]:
         modes.local.observer = watching
 
 
-def opaque(name: str, function: Callable[..., Any], *args: Any) -> Any:
+def opaque(name: str, function: Callable[..., Any], *args: object) -> Any:
     """Return ``function(*args)`` with tensors as arrays: a computation that is no primitive, but may be observed."""
     watching = modes.local.observer if modes.unusual else None
     return run_opaque(function, args) if watching is None else watching.opaque(name, function, args)
@@ -174,7 +177,7 @@ def run_opaque(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(*(a.array if isinstance(a, TensorBase) else a for a in args))
 
 
-def note_read(what: str, *values: Any) -> None:
+def note_read(what: str, *values: object) -> None:
     """Tell whoever watches that the elements of tensors are about to be used by code that is no primitive."""
     watching = modes.local.observer if modes.unusual else None
     if watching is not None:

@@ -7,9 +7,10 @@ Results of ops on a user's subclass keep the subclass, and a subclass may say ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from .._typing import Kernel, Op, Value
 from . import modes
 from .tensor import TensorBase
 
@@ -19,7 +20,9 @@ plain: set[type] = set()
 dispatching: set[type] = set()
 
 
-def disabled_torch_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def disabled_torch_function(
+    func: Kernel, types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
+) -> Any:
     """Run `func` on subclasses as on plain tensors; a class that uses this as its handler is plain."""
     with SubclassesOff():
         return func(*args, **(kwargs or {}))
@@ -68,7 +71,7 @@ class EverythingOff(SubclassesOff):
         modes.local.function_modes = self.modes_before
 
 
-def is_subclass(value: Any) -> bool:
+def is_subclass(value: object) -> bool:
     """Return whether `value` is a tensor whose class is to be asked."""
     return isinstance(value, TensorBase) and type(value) not in plain
 
@@ -145,7 +148,7 @@ def asked(name: str, args: tuple[Any, ...]) -> Any:
     return ask(method, overloaded(args), args, {})
 
 
-def convert(result: Any, kind: Any) -> Any:
+def convert(result: object, kind: type) -> Any:
     """Return a result with its plain tensors as instances of a subclass."""
     if isinstance(result, TensorBase):
         return result if isinstance(result, kind) else result.as_subclass(kind)  # type: ignore[attr-defined]
@@ -155,7 +158,7 @@ def convert(result: Any, kind: Any) -> Any:
     return result
 
 
-def default_torch_function(kind: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def default_torch_function(kind: type, func: Kernel, types: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Any:
     """Answer as `Tensor` does: run `func` on plain tensors and give the result the subclass."""
     if not all(issubclass(kind, t) for t in types):
         return NotImplemented
@@ -168,7 +171,7 @@ def default_torch_function(kind: Any, func: Any, types: Any, args: Any, kwargs: 
 unconverted: set[Any] = set()
 
 
-def overridden(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+def overridden(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive on operands of which some are of a subclass."""
     # A primitive with no parameters is called as its public function is, and goes by that name.
     found = overloaded(inputs)
@@ -181,3 +184,26 @@ def overridden(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any
 
 # The public functions by name, known once the package is imported.
 public_functions: dict[str, Callable[..., Any]] = {}
+
+
+_REFLECTED = {
+    "add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__", "pow": "__rpow__",
+    "div_floor": "__rfloordiv__", "remainder": "__rmod__", "lt": "__gt__", "le": "__ge__", "gt": "__lt__",
+    "ge": "__le__", "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
+}  # fmt: skip
+_METHODS = {
+    "rsub": "__rsub__", "div_floor": "__floordiv__", "bitwise_and": "__and__", "bitwise_or": "__or__",
+    "bitwise_xor": "__xor__", "bitwise_left_shift": "__lshift__", "bitwise_right_shift": "__rshift__",
+}  # fmt: skip
+
+
+def reflected(name: str, x: Value, y: Any, error: TypeError) -> Any:
+    """Let an operand that is neither tensor nor number answer the operator, as Python would ask it to."""
+    special = _REFLECTED.get(name, "")
+    method = next((vars(kind)[special] for kind in type(y).__mro__ if special in vars(kind)), None)
+    result = NotImplemented if method is None or isinstance(y, str) else method(y, x)
+    if result is NotImplemented:
+        result = answered(_METHODS.get(name, name), (x, y))
+    if result is NotImplemented:
+        raise error
+    return result

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from .._typing import Op
 from . import device, modes
 from .tensor import TensorBase, tick
+
+if TYPE_CHECKING:
+    from .nodes import Node
 
 
 class Payload:
@@ -33,17 +37,17 @@ class Payload:
     whole: ClassVar[bool] = False
 
     @classmethod
-    def apply(cls, op: Any, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` on `values`, of which those of `level` are payloads of this class."""
         raise NotImplementedError
 
     @classmethod
-    def lifted(cls, value: Any, level: int) -> Any:
+    def lifted(cls, value: object, level: int) -> Any:
         """Return a value of a lower level as one of this class and level."""
         raise NotImplementedError
 
     @classmethod
-    def overwrite(cls, op: Any, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...], level: int) -> bool:
+    def overwrite(cls, op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...], level: int) -> bool:
         """Write into the memory below the tensor's value, if there is one that others look at; else return False."""
         return False
 
@@ -66,11 +70,11 @@ class Payload:
         """Return the value one level down."""
         raise NotImplementedError
 
-    def above(self, value: Any) -> Any:
+    def above(self, value: object) -> Any:
         """Return this with another value one level down, where it has one."""
         return self
 
-    def outside(self, operation: str) -> Any:
+    def outside(self, operation: str) -> object:
         """Return what is left of the value once its transform is over, where `operation` meets it then."""
         return self
 
@@ -82,7 +86,7 @@ class Payload:
         """Return the gradient of the value with respect to itself."""
         return device.ones_like(self)
 
-    def history(self) -> Any:
+    def history(self) -> object:
         """Return the tensor one level down whose history the value has, where programs see it; else None."""
         return None
 
@@ -237,7 +241,7 @@ def is_captured(x: TensorBase) -> bool:
 _LEAF = 2**64 - 1  # the stamp of leaves
 
 
-def has_seen_history(node: Any) -> bool:
+def has_seen_history(node: Node) -> bool:
     """Return whether a program inside transforms sees the history of what a node has recorded.
 
     A derivative shows its function how values depend on the arguments; what was made of captured tensors alone
@@ -251,12 +255,12 @@ def has_seen_history(node: Any) -> bool:
     return True
 
 
-def is_argument(node: Any) -> bool:
+def is_argument(node: Node) -> bool:
     """Return whether a node is that of an argument by which a transform around differentiates."""
     return any(node in level.leaves for level in inside.levels)
 
 
-def _leads_to(node: Any, leaves: frozenset[Any], start: int) -> bool:
+def _leads_to(node: Node, leaves: frozenset[Any], start: int) -> bool:
     """Return whether the part of the graph that was recorded since `start` leads from a node to some leaves."""
     if not leaves:
         return False
@@ -308,20 +312,20 @@ def grad_at(number: int) -> bool:
     return grad
 
 
-def payload_of(value: Any) -> Payload | None:
+def payload_of(value: object) -> Payload | None:
     """Return the payload that `value` is or holds, if any."""
     if isinstance(value, TensorBase):
         value = value.array
     return value if isinstance(value, Payload) else None
 
 
-def is_batch(value: Any) -> bool:
+def is_batch(value: object) -> bool:
     """Return whether a tensor stands for one element of a batch."""
     payload = payload_of(value)
     return payload is not None and not payload.spreads
 
 
-def refuse_format(value: Any) -> None:
+def refuse_format(value: object) -> None:
     """Raise if a tensor, of which a memory format other than the usual is asked, stands for one element of a batch."""
     if is_batch(value):
         raise RuntimeError(

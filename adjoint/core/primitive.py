@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .._typing import Array, DType, Kernel, Shape, Tensor
+from .._typing import Array, DType, Kernel, Shape, Tensor, Value
 from ..devices.contract import by_class
 from ..devices.cpu.attached import override
 from ..devices.overrides import Overrides
@@ -178,7 +178,7 @@ class Op:
             self.rules = tuple([attached(name, rule) for name, rule in zip(self.inputs, before, strict=True)])
         return any(a is not b for a, b in zip(before, self.rules, strict=True))
 
-    def changed(self, **changes: Any) -> Op:
+    def changed(self, **changes: object) -> Op:
         """Return an op that differs from this one in some attributes."""
         made = copy.copy(self)
         for name, value in changes.items():
@@ -224,7 +224,7 @@ class Op:
                     return self.variants[type(v)]
         return self
 
-    def is_overridden(self, *args: Any) -> bool:
+    def is_overridden(self, *args: object) -> bool:
         """Return whether the device of the first argument, an array, has a kernel of its own for a call."""
         found = by_class.get(type(args[0]))
         return found is not None and found.override.applies(self.name, *args)
@@ -237,12 +237,12 @@ class Op:
         """Return the op to record where it writes into its first input: the nodes of a few have another name then."""
         return self if self.display.written is None else _in_place(self)
 
-    def node_for(self, edge: Node | None, saved: Any) -> Node:
+    def node_for(self, edge: Node | None, saved: Sequence[Any]) -> Node:
         """Return a node of a one-input op made by hand, with one edge and what its rule saves."""
         node: Node = new_node(self, (edge,), (saved,))
         return node
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """Call the primitive: raw values in, raw value out; tensors in, tensor out."""
         return self.call(*args)
 
@@ -291,7 +291,7 @@ _CPU = (ndarray,)
 def _first_of(whole: Callable[..., Any]) -> Callable[..., Any]:
     """Return the kernel that returns the value alone."""
 
-    def kernel(*args: Any) -> Any:
+    def kernel(*args: object) -> Any:
         return whole(*args)[0]
 
     kernel.__dict__.update(getattr(whole, "__dict__", {}))
@@ -305,7 +305,7 @@ class Primitive(Protocol):
 
     op: Op
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+    def __call__(self, *args: object, **kwargs: object) -> Tensor:
         """Compute, and record where a gradient can flow."""
         ...
 
@@ -338,7 +338,7 @@ def _run_for(rules: tuple[Any, ...], indexes: tuple[tuple[int, ...], ...]) -> Ca
         return _run_lone(rules, counts)
     nothing = (None,) * len(rules)
 
-    def run(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Any:
         results = [
             None
             if edge is None or rule is None
@@ -361,7 +361,7 @@ def _run_joint(op: Op) -> Callable[..., Any]:
     everything = (True,) * len(op.inputs)
     first = spans[0] if spanned and not any(spans[1:]) else 0  # as for `cat`: a sequence, then single values
 
-    def run(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Any:
         values = () if saved is None else saved if single else saved[0]
         if first:
             values = (values[:first], *values[first:])
@@ -390,7 +390,7 @@ def _gather(values: Sequence[Any], spans: tuple[int, ...]) -> list[Any]:
 
 
 def _run_conjugated(run: Callable[..., Any]) -> Callable[..., Any]:
-    def run_conjugated(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run_conjugated(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Sequence[Any]:
         if isinstance(g, Cotangents):
             g = Cotangents({i: part.conj() for i, part in g.parts.items()})
         else:
@@ -403,7 +403,7 @@ def _run_conjugated(run: Callable[..., Any]) -> Callable[..., Any]:
 def _run_in_single(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return `Node.run` for half-precision arrays: BLAS knows none, so rules see and give them in single."""
 
-    def run_in_single(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run_in_single(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Any:
         if type(g) is not ndarray:
             return run(self, g, edges, saved)
         results = run(self, _in_single(g), edges, _in_single(saved))
@@ -412,7 +412,7 @@ def _run_in_single(run: Callable[..., Any]) -> Callable[..., Any]:
     return run_in_single
 
 
-def _in_single(value: Any) -> Any:
+def _in_single(value: object) -> object:
     if type(value) is tuple:
         return tuple(_in_single(v) for v in value)
     if type(value) is ndarray and value.dtype.itemsize == 2 and differentiable(value.dtype):
@@ -420,7 +420,7 @@ def _in_single(value: Any) -> Any:
     return value
 
 
-def _run_one(rule: Any, count: int) -> Callable[..., Any]:
+def _run_one(rule: Kernel, count: int) -> Callable[..., Any]:
     if rule is None:
         return lambda self, g, edges, saved: (None,)
     if count == 0:
@@ -435,7 +435,7 @@ def _run_lone(rules: tuple[Any, ...], counts: tuple[int, ...]) -> Callable[..., 
     at = next(i for i, rule in enumerate(rules) if rule is not None)
     rule, count, before, after = rules[at], counts[at], (None,) * at, (None,) * (len(rules) - at - 1)
 
-    def run(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Any:
         if edges[at] is None:
             return (None,) * len(rules)
         result = rule(g) if count == 0 else rule(g, saved[at]) if count == 1 else rule(g, *saved[at])
@@ -445,23 +445,23 @@ def _run_lone(rules: tuple[Any, ...], counts: tuple[int, ...]) -> Callable[..., 
     return run
 
 
-def _run_two(rule_x: Any, rule_y: Any, count_x: int, count_y: int) -> Callable[..., Any]:
+def _run_two(rule_x: Kernel, rule_y: Kernel, count_x: int, count_y: int) -> Callable[..., Any]:
     """Return `Node.run` of two inputs whose rules both save something, or both nothing."""
 
-    def run_bare(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run_bare(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Sequence[Any]:
         ex, ey = edges
         gx = None if ex is None else rule_x(g)
         gy = None if ey is None else rule_y(g)
         return (gx, gy) if self.targets is None else fit_all((gx, gy), self.targets)
 
-    def run_saved(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run_saved(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Sequence[Any]:
         ex, ey = edges
         kx, ky = saved
         gx = None if ex is None else rule_x(g, kx)
         gy = None if ey is None else rule_y(g, ky)
         return (gx, gy) if self.targets is None else fit_all((gx, gy), self.targets)
 
-    def run_more(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run_more(self: Node, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> Sequence[Any]:
         ex, ey = edges
         kx, ky = saved
         gx = None if ex is None else rule_x(g, kx) if count_x == 1 else rule_x(g, *kx)
@@ -476,7 +476,7 @@ def fit_all(results: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
     return [g if g is None or t is None else fit(g, *t) for g, t in zip(results, targets, strict=True)]
 
 
-def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def fit(g: Value, shape: tuple[int, ...], dtype: DType) -> Any:
     """Return `g` summed to `shape` and converted to `dtype`."""
     if g.shape != shape:
         g = sum_to(g, shape)

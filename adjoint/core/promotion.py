@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Value
 from . import dtypes
 from .tensor import TensorBase
 
@@ -52,7 +53,7 @@ def convert(value: Any, dtype: dtypes.dtype, hosted: bool = True) -> Any:
     return primitive.cast(value, dtype.np)
 
 
-def number_array(value: Any, dtype: dtypes.dtype) -> Any:
+def number_array(value: object, dtype: dtypes.dtype) -> np.ndarray[Any, Any]:
     """Return a Python number as a 0-d array, wrapping integers as torch does."""
     if dtype.category == 1 and isinstance(value, int) and not isinstance(value, bool):
         bits = 8 * dtype.itemsize
@@ -69,14 +70,14 @@ def number_like(value: Any, like: Any) -> Any:
     return array if isinstance(like, np.ndarray) else array[()]
 
 
-def promote(a: Any, b: Any) -> tuple[Any, Any]:
+def promote(a: Value, b: Any) -> tuple[Any, Any]:
     """Return both operands in their common dtype."""
     dtype = dtypes.result_of([_kind(a), _kind(b)])
     hosted = type(a) is np.ndarray or type(b) is np.ndarray
     return convert(a, dtype, hosted), convert(b, dtype, hosted)
 
 
-def promote_beside(a: Any, other: Any) -> tuple[Any, Any]:
+def promote_beside(a: Value, other: object) -> tuple[Any, Any]:
     """Return a tensor's value and an operand that is no tensor in their common dtype.
 
     An array of NumPy's counts by NumPy's rules, as it does where NumPy computes: a 0-d one is no Python scalar.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .leaves import AccumulateGrad
 from .nodes import Output, shown
+
+if TYPE_CHECKING:
+    from .tasks import Task
 
 _by_stamp = attrgetter("stamp")
 
@@ -65,7 +68,7 @@ def last_consumers(frontier: Sequence[Any], needed: set[Any] | None) -> dict[Any
     return ends
 
 
-def order_of_execution(task: Any) -> list[Any]:
+def order_of_execution(task: Task) -> list[Any]:
     """Return the nodes that a pass runs, in order; a leaf comes as soon as its gradient is complete."""
     order: list[Any] = []
     ends = last_consumers(task.roots, task.needed)

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
+from .._typing import Value
 from . import modes
 from .nodes import Node, Special, new_node, registry, verify_saved
 from .payload import top_payload
@@ -18,7 +20,7 @@ from .views import edge_of, move_retain, replayed, way_from_base
 from .writable import OVERLAPPING
 
 
-def with_part(base: Any, replay: tuple[Any, ...], part: Any) -> Any:
+def with_part(base: Value, replay: tuple[Any, ...], part: Value) -> Any:
     """Return a tensor equal to `base` but for the part that a view looks at."""
     shape = tuple(base.shape)
     places = np.arange(math.prod(shape)).reshape(shape)
@@ -41,7 +43,7 @@ class CopySlices(Node):
     slot: int
     strides: tuple[int, ...]
 
-    def lifted(self) -> Any:
+    def lifted(self) -> tuple[Any, ...] | None:
         """Return what the op saved, as tensors."""
         # What the op saved is kept here, so that freeing this node frees it.
         self.inner.saved = self.saved
@@ -55,7 +57,7 @@ class CopySlices(Node):
         verify_saved(self.inner, self.saved)
 
 
-def _run_copy_slices(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_copy_slices(self: Any, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> tuple[Any, ...]:
     inner, slot = self.inner, self.slot
     if modes.unusual and top_payload((g,)) is not None:
         return _run_copy_slices_on_payload(self, g, edges, saved)
@@ -78,7 +80,7 @@ def _run_copy_slices(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> t
     return (whole, *results)
 
 
-def _run_copy_slices_on_payload(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_copy_slices_on_payload(self: Any, g: Value, edges: tuple[Any, ...], saved: Sequence[Any]) -> tuple[Any, ...]:
     inner, slot = self.inner, self.slot
     part = g
     for op, params in self.replay:
@@ -92,7 +94,7 @@ def _run_copy_slices_on_payload(self: Any, g: Any, edges: tuple[Any, ...], saved
     return (with_part(g, self.replay, part * 0 if gone is None else gone), *results)
 
 
-def _refuse_overlap(*arguments: Any) -> Any:
+def _refuse_overlap(*arguments: object) -> NoReturn:
     raise RuntimeError(OVERLAPPING)
 
 
@@ -100,7 +102,7 @@ _copies = Special("CopySlices", _run_copy_slices)
 copies_overlapping = Special("CopySlices", _refuse_overlap)
 
 
-def rebase(x: TensorBase, node: Node, slot: int, output: Any = None) -> None:
+def rebase(x: TensorBase, node: Node, slot: int, output: object = None) -> None:
     """Make `node` the history of `x`, which was just written; `slot` is the input that `x` was."""
     if x.lineage is None:
         move_retain(x, x.node, node)

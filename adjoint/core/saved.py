@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Kernel, Op
 from . import modes
 from .nodes import Freed, Node, Own, Packed, as_recorded, form_of, lift_one, saved_arrays, unpacked, verify_saved, wrap
 from .payload import is_captured
@@ -17,7 +18,7 @@ from .tensor import InferenceStorage, TensorBase
 ndarray = np.ndarray
 
 
-def saved_properties(op: Any, titles: Mapping[str, str]) -> dict[str, Any]:
+def saved_properties(op: Op, titles: Mapping[str, str]) -> dict[str, Any]:
     """Return the attributes `_saved_NAME` of an op's nodes, one for each value that its rules may save."""
     names, found = op.saves.names(op.inputs, op.params), {}
     for index in sorted({i for indexes in op.saves.indexes for i in indexes}):
@@ -34,7 +35,7 @@ def saved_properties(op: Any, titles: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _viewed(node: Any, view: Any) -> Any:
+def _viewed(node: Node, view: Kernel) -> object:
     """Return something that a node shows of what it saves, or of the form of its output."""
     op, form = node.op, form_of(node)
     names = op.saves.names(op.inputs, op.params)
@@ -44,7 +45,7 @@ def _viewed(node: Any, view: Any) -> Any:
     return wrap(value) if type(value) is ndarray else value
 
 
-def saved_value(node: Node, index: int) -> Any:
+def saved_value(node: Node, index: int) -> object:
     """Return what a node has saved of the value at a position of its environment, as the tensor it was."""
     verify_saved(node, node.saved, index)
     saved = unpacked(node)
@@ -56,7 +57,7 @@ def saved_value(node: Node, index: int) -> Any:
     return None
 
 
-def saved_parameter(node: Node, name: str) -> Any:
+def saved_parameter(node: Node, name: str) -> object:
     """Return a parameter that a node saves; None if it does not, or not any more."""
     names = node.op.saves.names(node.op.inputs, node.op.params)
     for of_rule, indexes in zip(node.saved, node.op.saves.indexes, strict=True) if type(node.saved) is tuple else ():
@@ -65,7 +66,7 @@ def saved_parameter(node: Node, name: str) -> Any:
     return None
 
 
-def check_hooks(pack_hook: Any, unpack_hook: Any, where: str = "register_hooks") -> None:
+def check_hooks(pack_hook: object, unpack_hook: object, where: str = "register_hooks") -> None:
     """Raise unless both hooks can be called."""
     if not callable(pack_hook) or not callable(unpack_hook):
         raise TypeError(f"{where}(): incompatible function arguments. Both hooks must be callable")
@@ -80,7 +81,7 @@ def freed_hooks_error() -> RuntimeError:
     )
 
 
-def saved_input(node: Node, index: int) -> Any:
+def saved_input(node: Node, index: int) -> object:
     """Return an input that a node saves, as the tensor it was; None if it does not keep it."""
     recorded = as_recorded(node)
     if recorded is node:
@@ -161,7 +162,7 @@ def pack(
     arity = len(node.edges)
     made = node.saved if type(node.saved) is Packed else Packed(node.saved, node.op.saves.indexes)
 
-    def store(value: Any, index: int) -> Any:
+    def store(value: Any, index: int) -> object:
         if index in made.entries or index > arity or not hasattr(value, "dtype") or only not in (-1, index):
             return value
         tensor = owned[index] if index < arity and owned else None

@@ -10,22 +10,24 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .._typing import Op, Shape
+
 Saved = Callable[[str], Any]  # what a node saves, by the name that its op has for it; None for what it does not keep
 View = Callable[[Saved, Any], Any]  # of what is saved and the shape of the output, None where it is unknown
 
 
-def _keepdim(saved: Saved, out: Any) -> bool:
+def _keepdim(saved: Saved, out: Shape | None) -> bool:
     return out is not None and len(out) == len(saved("x_shape")) > 0
 
 
-def _numel(saved: Saved, out: Any) -> int:
+def _numel(saved: Saved, out: Shape | None) -> int:
     return math.prod(saved("x_shape"))
 
 
 def _of(name: str, number: int) -> View:
     """Return a view of one of several values."""
 
-    def view(saved: Saved, out: Any) -> Any:
+    def view(saved: Saved, out: Shape | None) -> Any:
         values = saved(name)
         return None if values is None else values[number]
 
@@ -37,19 +39,19 @@ def _plain(name: str) -> View:
 
 
 def _flat(name: str) -> View:
-    def view(saved: Saved, out: Any) -> Any:
+    def view(saved: Saved, out: Shape | None) -> Any:
         x = saved(name)
         return None if x is None else x.reshape(-1)
 
     return view
 
 
-def _always(value: Any) -> View:
+def _always(value: object) -> View:
     return lambda saved, out: value
 
 
 def _sizes(name: str) -> View:
-    def view(saved: Saved, out: Any) -> Any:
+    def view(saved: Saved, out: Shape | None) -> Any:
         x = saved(name)
         return None if x is None else tuple(x.shape)
 
@@ -57,14 +59,14 @@ def _sizes(name: str) -> View:
 
 
 def _strides(name: str) -> View:
-    def view(saved: Saved, out: Any) -> Any:
+    def view(saved: Saved, out: Shape | None) -> Any:
         x = saved(name)
         return None if x is None else tuple(x.stride())
 
     return view
 
 
-def _places(index: Any, rank: int) -> list[tuple[int, Any]]:
+def _places(index: object, rank: int) -> list[tuple[int, Any]]:
     """Return the parts of an index that take something away, each with its dimension."""
     if not isinstance(index, tuple):
         index = (index,)
@@ -83,26 +85,26 @@ def _last(saved: Saved) -> tuple[int, Any]:
     return (_places(saved("index"), len(saved("x_shape"))) or [(0, slice(None))])[-1]
 
 
-def _start(saved: Saved, out: Any) -> int:
+def _start(saved: Saved, out: Shape | None) -> int:
     return int(_last(saved)[1].start or 0)
 
 
-def _end(saved: Saved, out: Any) -> int:
+def _end(saved: Saved, out: Shape | None) -> int:
     stop = _last(saved)[1].stop
     return sys.maxsize if stop is None else int(stop)
 
 
-def _step(saved: Saved, out: Any) -> int:
+def _step(saved: Saved, out: Shape | None) -> int:
     return int(_last(saved)[1].step or 1)
 
 
-def _added_axis(saved: Saved, out: Any) -> int | None:
+def _added_axis(saved: Saved, out: Shape | None) -> int | None:
     """Return where the output has an axis that the input has not."""
     x = tuple(saved("x_shape"))
     return None if out is None else next((i for i, n in enumerate(out) if n == 1 and out[:i] + out[i + 1 :] == x), None)
 
 
-def _lost_axis(saved: Saved, out: Any) -> int | None:
+def _lost_axis(saved: Saved, out: Shape | None) -> int | None:
     x = tuple(saved("x_shape"))
     return None if out is None else next((i for i, n in enumerate(x) if n == 1 and x[:i] + x[i + 1 :] == out), None)
 
@@ -114,7 +116,7 @@ def _unsigned(name: str) -> View:
 def _transposed(name: str, what: str = "") -> View:
     """Return a view of the transpose of a matrix: itself, its sizes or its strides."""
 
-    def view(saved: Saved, out: Any) -> Any:
+    def view(saved: Saved, out: Shape | None) -> Any:
         x = saved(name)
         if x is None:
             return None
@@ -128,27 +130,27 @@ def is_one_of_many(name: str) -> bool:
     return name[0] == "x" and name[1:].removesuffix("_shape").isdigit()
 
 
-def _axis(saved: Saved, out: Any) -> Any:
+def _axis(saved: Saved, out: Shape | None) -> object:
     """Return the dimension of a getitem, or of what is cut into parts."""
     return _last(saved)[0]
 
 
-def _parts_axis(saved: Saved, out: Any) -> int:
+def _parts_axis(saved: Saved, out: Shape | None) -> int:
     rank = len(saved("x_shape"))
     return next((d for index in saved("indexes") for d, _ in _places(index, rank)), 0)
 
 
-def _part_size(saved: Saved, out: Any) -> int:
+def _part_size(saved: Saved, out: Shape | None) -> int:
     places = _places(saved("indexes")[0], len(saved("x_shape")))
     return places[0][1].stop - (places[0][1].start or 0) if places else 0
 
 
-def _part_sizes(saved: Saved, out: Any) -> list[int]:
+def _part_sizes(saved: Saved, out: Shape | None) -> list[int]:
     rank = len(saved("x_shape"))
     return [i.stop - (i.start or 0) for index in saved("indexes") for _, i in _places(index, rank)[:1]]
 
 
-def _spelled(saved: Saved, out: Any) -> Any:
+def _spelled(saved: Saved, out: Shape | None) -> object:
     """Return the tensors that an index is made of, None for a whole dimension."""
     spec = saved("spec")
     if spec is None:
@@ -157,7 +159,7 @@ def _spelled(saved: Saved, out: Any) -> Any:
     return tuple(None if not isinstance(i, int) or i < 0 else saved(f"x{i + first}") for i in spec)
 
 
-def _widths(saved: Saved, out: Any) -> list[int]:
+def _widths(saved: Saved, out: Shape | None) -> list[int]:
     flat = [n for pair in reversed(saved("widths")) for n in pair]
     while len(flat) > 2 and flat[-2:] == [0, 0]:
         del flat[-2:]
@@ -262,6 +264,6 @@ TRIMMED = frozenset((
 ))  # fmt: skip
 
 
-def views_of(op: Any) -> dict[str, View | None]:
+def views_of(op: Op) -> dict[str, View | None]:
     """Return what nodes of an op show in a way of their own."""
     return TABLE.get(op.name) or TABLE.get(op.title) or {}

@@ -34,12 +34,12 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"adjoint.Size([{', '.join(map(str, self))}])"
 
-    def __add__(self, other: Any) -> Size:
+    def __add__(self, other: object) -> Size:
         if not isinstance(other, tuple):
             return NotImplemented
         return Size(tuple.__add__(self, other))
 
-    def __radd__(self, other: Any) -> Size:
+    def __radd__(self, other: object) -> Size:
         if not isinstance(other, tuple):
             return NotImplemented
         return Size(tuple.__add__(other, self))

@@ -6,11 +6,14 @@ import _thread
 import threading
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import modes, recorders
+from . import fast_path, modes
 from .payload import inside
 from .pruning import reach
+
+if TYPE_CHECKING:
+    from .nodes import Node
 
 
 class Task:
@@ -35,7 +38,7 @@ class Task:
             self._number = _next_number()
         return self._number
 
-    def will_reach(self, node: Any) -> bool:
+    def will_reach(self, node: Node) -> bool:
         """Return whether the pass gives a gradient to `node`."""
         if self.needed is not None:
             return node in self.needed
@@ -112,7 +115,7 @@ def _place() -> tuple[Any, int] | None:
     return tasks[-1].place if tasks else None
 
 
-recorders.pass_place = _place
+fast_path.pass_place = _place
 
 
 def current_task() -> Task | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array
 from ..devices.cpu import forks
 from ..errors import own_files
 from . import modes
@@ -92,7 +93,7 @@ class View:
     steps: Any
     NORMAL, NO_GRAD, MULTIPLE, CUSTOM, INFERENCE = range(5)
 
-    def __init__(self, base: TensorBase, steps: Any, kind: int) -> None:
+    def __init__(self, base: TensorBase, steps: object, kind: int) -> None:
         self.base = base
         self.steps = steps
         self.kind = kind
@@ -226,7 +227,7 @@ def written_ledger(array: Any) -> Ledger | None:
     return None if entry is None else entry[1]
 
 
-def _register(array: Any, ledger: Ledger) -> None:
+def _register(array: Array, ledger: Ledger) -> None:
     owner = owner_of(array)
     key = id(owner)
     known = _written.get(key)

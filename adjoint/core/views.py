@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .._typing import Array, Op, Value
 from . import modes
 from .nodes import Hidden, Node, extra_of, output_index, registry, reshaped, shown
 from .payload import Payload, history_below
@@ -53,7 +54,7 @@ def refresh(x: TensorBase) -> Any:
     return x.node
 
 
-def expect_shape(x: TensorBase, shape: Any) -> None:
+def expect_shape(x: TensorBase, shape: Sequence[int]) -> None:
     """Let the history of a tensor that is about to get a `shape` unrecorded refuse gradients of that, if another."""
     node: Any = x.node
     if tuple(shape) == tuple(x.array.shape):
@@ -63,7 +64,7 @@ def expect_shape(x: TensorBase, shape: Any) -> None:
         move_retain(x, node, x.node)
 
 
-def move_retain(x: TensorBase, old: Any, new: Node) -> None:
+def move_retain(x: TensorBase, old: object, new: Node) -> None:
     """Let the new history of a tensor fill its ``.grad``, where the program asked for that."""
     if isinstance(old, Node) and old.extra is not None and old.extra.retain is not None:
         if old.extra.retain() is x:
@@ -96,7 +97,7 @@ def watch_base(x: TensorBase) -> None:
         fresh.append(weakref.ref(x))
 
 
-def replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
+def replayed_all(base: Array, replay: tuple[Any, ...]) -> Any:
     """Return what all ops of a replay make of a base, recorded."""
     was = modes.local.grad
     modes.set_grad(True)
@@ -110,7 +111,7 @@ def replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
             modes.off.pop(modes.local.key, None)
 
 
-def _as_strided_node(x: Any, base: Any) -> Any:
+def _as_strided_node(x: TensorBase, base: TensorBase) -> Any:
     """Return the node that leads from a base to its view, however many ops once did."""
     from .general import build_node
 
@@ -156,7 +157,7 @@ def way_from_base(x: TensorBase, short: bool = False, memory: tuple[Any, Any] | 
     return view.replay
 
 
-def _last_strided(replay: tuple[Any, ...], base: Any, own: Any) -> tuple[Any, ...]:
+def _last_strided(replay: tuple[Any, ...], base: Array, own: Array) -> tuple[Any, ...]:
     """Return the ops up to the one that changes the dtype, and one for all after it."""
     seen, end = base, 0
     for i, (op, params) in enumerate(replay):
@@ -177,13 +178,13 @@ def _reshaped(x: TensorBase) -> bool:
     return view.epoch != storage.ledger.epoch
 
 
-def _strided(base: Any, own: Any, item: int) -> tuple[Any, ...]:
+def _strided(base: Array, own: Array, item: int) -> tuple[Any, ...]:
     """Return the parameters of `as_strided`, in elements of `item` bytes, that lead from `base` to `own`."""
     strides, lies = (tuple(s // item for s in a.strides) for a in (own, base))
     return tuple(own.shape), strides, (_offset(own) - _offset(base)) // item, lies
 
 
-def _check_covered(base: Any, own: Any) -> None:
+def _check_covered(base: Array, own: Array) -> None:
     """Raise if a view looks at memory outside its base, as one does whose base was made smaller in place.
 
     torch takes such a view's gradient for zero where its base no longer reaches, or for what lies there.
@@ -196,7 +197,7 @@ def _check_covered(base: Any, own: Any) -> None:
         )
 
 
-def _is_covered(base: Any, own: Any) -> bool:
+def _is_covered(base: Array, own: Array) -> bool:
     if own.size == 0:
         return True
     start = _offset(own) - _offset(base)
@@ -217,11 +218,11 @@ def note_reach(x: TensorBase) -> None:
         view.epoch = -1
 
 
-def _extent(array: Any) -> int:
+def _extent(array: Array) -> int:
     return int(sum(abs(s) * (n - 1) for s, n in zip(array.strides, array.shape, strict=True)) + array.itemsize)
 
 
-def _places(array: Any, start: int) -> Any:
+def _places(array: Array, start: int) -> np.ndarray[Any, Any]:
     """Return the places of an array's bytes, relative to those of another."""
     places = start + np.arange(array.itemsize)
     for n, s in zip(array.shape, array.strides, strict=True):
@@ -229,7 +230,7 @@ def _places(array: Any, start: int) -> Any:
     return places
 
 
-def _offset(array: Any) -> int:
+def _offset(array: Array) -> int:
     """Return where an array starts in the memory that it looks at, in bytes."""
     return _address(array) - _address(owner_of(array))
 
@@ -238,7 +239,7 @@ def _address(array: Any) -> int:
     return int(array.__array_interface__["data"][0] if isinstance(array, ndarray) else array.data.ptr)
 
 
-def replayed(op: Any, base: Any, params: tuple[Any, ...]) -> Any:
+def replayed(op: Op, base: Value, params: tuple[Any, ...]) -> Any:
     """Return the view that an op makes; of several, the one whose number comes after its parameters."""
     return op.call(base, *params[:-1])[params[-1]] if op.outputs else op.call(base, *params)
 
@@ -250,7 +251,7 @@ class _Detach:
     title = "Detach"
 
     @staticmethod
-    def call(value: Any) -> Any:
+    def call(value: object) -> Any:
         return value.detach() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]
 
 
@@ -326,7 +327,7 @@ def _maker(x: TensorBase) -> str:
     return ""
 
 
-def shares(a: Any, b: Any) -> bool:
+def shares(a: Array, b: Array) -> bool:
     """Return whether `a`, just made from `b` by a viewing kernel, looks at its memory."""
     if type(a) is not ndarray:
         if not isinstance(a, Payload):
@@ -366,7 +367,7 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
     fresh.append(weakref.ref(out))
 
 
-def unrecorded_view(x: TensorBase) -> Any:
+def unrecorded_view(x: TensorBase) -> Node | None:
     """Return the node of a view that was made unrecorded: it requires a gradient as long as its base does."""
     return None if x.lineage is None or x.lineage.base.node is None else Hidden()
 

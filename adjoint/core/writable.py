@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array
 from . import modes
 from .nodes import Hidden
 from .payload import is_captured
@@ -88,7 +89,7 @@ def is_leaf_node(node: Any) -> bool:
     return type(node) is Hidden or type(node).__name__ == "AccumulateGrad"
 
 
-def overlaps_itself(array: Any) -> bool:
+def overlaps_itself(array: Array) -> bool:
     """Return whether two elements of the array lie at one address."""
     dims = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
     if array.size == 0:
@@ -114,7 +115,7 @@ def _collides(dims: list[tuple[int, int]], itemsize: int) -> bool:
     return bool((np.diff(offsets) < itemsize).any())
 
 
-def _dense(array: Any) -> bool:
+def _dense(array: Array) -> bool:
     reach = array.itemsize
     dims = sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
     for stride, size in dims:
@@ -124,7 +125,7 @@ def _dense(array: Any) -> bool:
     return True
 
 
-def check_partial_overlap(written: Any, read: Any) -> None:
+def check_partial_overlap(written: object, read: object) -> None:
     """Raise if `read` shares part of the memory that is about to be written, but not exactly all."""
     if type(written) is not np.ndarray or type(read) is not np.ndarray:
         return

@@ -40,8 +40,8 @@ def required() -> Any:
     cupy = module()
     if cupy is None:
         raise NoGPUError(
-            "Torch not compiled with CUDA enabled: no GPU was found through CuPy; pip install adjoint[cuda] on a "
-            "machine that has one"
+            "Torch not compiled with CUDA enabled: no GPU was found through CuPy; pip install cupy-cuda13x "
+            "(CUDA 12: cupy-cuda12x) on a machine that has one"
         )
     return cupy
 

@@ -32,13 +32,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
-from typing import Any, ClassVar, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from .._typing import Array, DType, Kernel, Shape
 from ..scalar.special import function, libraries
 from .overrides import Overrides
+
+if TYPE_CHECKING:
+    from ..compiler.graph import Graph
 
 __all__ = [
     "Device",
@@ -128,7 +132,7 @@ class Device:
         """
         return {}
 
-    def program(self, graph: Any, kernels: Any) -> object:
+    def program(self, graph: Graph, kernels: Any) -> object:
         """Return what runs a captured graph of arrays of this device, if it `has_programs`."""
         raise NotImplementedError(f"{type(self).__name__}.program")
 
@@ -149,12 +153,12 @@ class Device:
         return None
 
     @property
-    def linalg(self) -> Any:
+    def linalg(self) -> ModuleType:
         """The functions of ``numpy.linalg``, which raise where a matrix has no answer."""
         return self.module.linalg
 
     @property
-    def special(self) -> Any:
+    def special(self) -> ModuleType | None:
         """The functions of ``scipy.special``, or those of them that there are; others are computed on the CPU."""
         return None
 
@@ -278,7 +282,7 @@ def _special_functions(device: Device) -> Callable[[str], Kernel]:
 def _in_double(found: Kernel) -> Kernel:
     """Return a device's function that computes in double precision: in single, CuPy's flush denormals to 0."""
 
-    def widened(*arrays: Any) -> Any:
+    def widened(*arrays: Array) -> Array:
         return found(*[a.astype(np.float64) if getattr(a, "dtype", np.float64) == np.float32 else a for a in arrays])
 
     return widened

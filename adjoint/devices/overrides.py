@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from .._typing import Array, Kernel
+
 K = TypeVar("K", bound=Callable[..., Any])
 
 
@@ -87,7 +89,7 @@ class Overrides:
         """
 
         def attach(kernel: K) -> K:
-            def value(x: Any, *rest: Any) -> Any:
+            def value(x: Any, *rest: object) -> Any:
                 x, rest = (x[0], (*x[1:], *rest)) if type(x) is tuple else (x, rest)
                 out = x.copy(order="C")
                 return NotImplemented if kernel(out, *rest) is NotImplemented else out
@@ -98,7 +100,7 @@ class Overrides:
 
         return attach
 
-    def applies(self, name: str, x: Any, *params: Any) -> bool:
+    def applies(self, name: str, x: Any, *params: object) -> bool:
         """Return whether some row for a primitive's value applies to these arguments, the first an array."""
         for _, least, when in self.rows.get((name, ""), ()):
             if x.size >= least and (when is None or when(x, *params)):
@@ -114,8 +116,14 @@ class Overrides:
         return definition if make is None else _as(definition, make(definition))
 
     def rule(
-        self, name: str, gradient: str, rule: Any, classes: Iterable[type], saved: Sequence[str], arrays: Sequence[str]
-    ) -> Any:
+        self,
+        name: str,
+        gradient: str,
+        rule: Kernel,
+        classes: Iterable[type],
+        saved: Sequence[str],
+        arrays: Sequence[str],
+    ) -> Kernel | None:
         """Return what computes a gradient on arrays of the device: the rule itself, if there are no rows.
 
         `saved` names what the rule takes after `g`, and `arrays` those of an op's values that are arrays.
@@ -140,7 +148,7 @@ def _with_rows(
 ) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
-    def kernel(x: Any, *params: Any) -> Any:
+    def kernel(x: Any, *params: object) -> Any:
         first: Any = x[0] if type(x) is tuple else x  # of a sequence, as for `cat`
         if (type(first) is cls or type(first) is other) and (size := first.size) >= least:
             for override, smallest, when in rows:
@@ -158,7 +166,7 @@ def _rule_with_rows(
 ) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
-    def chosen(g: Any, *saved: Any) -> Any:
+    def chosen(g: Array, *saved: Array) -> Array:
         if (type(g) is cls or type(g) is other) and (size := g.size) >= least:
             for i in places:
                 v = saved[i]
@@ -179,7 +187,7 @@ def _joint_with_rows(
 ) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
-    def chosen(g: Any, *saved: Any, **needs: Any) -> Any:
+    def chosen(g: Any, *saved: Any, **needs: bool) -> Any:
         several = type(g) is list or type(g) is tuple
         first: Any = next((v for v in g if v is not None), None) if several else g
         values = (first, *[saved[i] for i in places])

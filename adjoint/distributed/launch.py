@@ -42,7 +42,9 @@ def _mpiexec(named: str | None) -> str:
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     found = shutil.which(named or "mpiexec", path=path)
     if found is None:
-        raise SystemExit(f"adjoint launch: no {named or 'mpiexec'}; pip install 'adjoint[distributed]' brings one")
+        raise SystemExit(
+            f"adjoint launch: found no {named or 'mpiexec'}; pip install mpich (Windows: impi-rt) brings mpiexec"
+        )
     return found
 
 

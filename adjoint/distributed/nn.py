@@ -7,7 +7,8 @@ from typing import Any
 from .._paths import lead_to
 from ..autograd.function import Function
 from ..autograd.grad_mode import no_grad
-from ..ops.create import empty, empty_like, zeros_like
+from ..ops.create import empty
+from ..ops.create_like import empty_like, zeros_like
 from ..ops.join import cat, stack
 from . import collectives
 from .engines import ReduceOp

@@ -109,7 +109,7 @@ def _encoded(obj: Any, allow_pickle: bool) -> Any:
         save(obj, stream, pickle_module=importlib.import_module("pickle"))
     else:
         try:
-            save(obj, stream)
+            save(obj, stream, format="adjoint")
         except (TypeError, ValueError) as error:
             error.add_note(
                 "Processes exchange plain data: numbers, strings, containers, tensors. allow_pickle=True sends any "

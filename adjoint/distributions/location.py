@@ -9,7 +9,7 @@ from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.dtypes import finfo, float64
 from ..core.size import Size
-from ..ops.special import i0e, i1e
+from ..ops.bessel import i0e, i1e
 from . import constraints
 from .composed import TransformedDistribution
 from .distribution import Distribution, ExponentialFamily

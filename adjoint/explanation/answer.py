@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,32 +11,14 @@ import numpy as np
 
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
-from ..errors import describe, place
-from . import gradients, watching
+from ..errors import place
+from ..notebook import preformatted
+from . import gradients, reasons, watching
 from .gradients import Passage
+from .naming import Names
+from .watching import Watch
 
 HUGE, TINY = 1e6, 1e-10
-
-# Why an op may give nothing though something came in.
-_REASONS = {
-    "Relu": "every input it saw was negative or zero",
-    "Threshold": "every input it saw lay below the threshold",
-    "Clamp": "every input it saw lay outside the bounds",
-    "Hardtanh": "every input it saw lay outside the bounds",
-    "Mul": "the other factor is zero everywhere",
-    "Mm": "the other matrix is zero everywhere",
-    "Sign": "its derivative is zero everywhere",
-    "Round": "its derivative is zero everywhere",
-    "Floor": "its derivative is zero everywhere",
-    "Ceil": "its derivative is zero everywhere",
-    "Trunc": "its derivative is zero everywhere",
-    "Sigmoid": "it is saturated: its inputs are far from zero",
-    "Tanh": "it is saturated: its inputs are far from zero",
-    "Softmax": "it is saturated: one class has all of the probability",
-    "Where": "none of these elements was chosen",
-    "Index": "none of these elements was chosen",
-    "Pow": "the base is zero",
-}
 
 
 class Explanation:
@@ -48,6 +32,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        return preformatted(f"Gradient: {self.status}", self.text)
 
     def __repr__(self) -> str:
         return f"Explanation({self.status}): {self.text}"
@@ -73,54 +60,61 @@ def explain(loss: Any, x: Any) -> Explanation:
     """
     if not isinstance(x, TensorBase):
         raise TypeError(f"explain(loss, x): x must be a tensor, not {type(x).__name__}")
+    names = Names(sys._getframe(1))
     if not isinstance(loss, TensorBase):
-        return _of_function(loss, x)
-    problem = _of_leaf(x)
+        return _of_function(loss, x, names)
+    return _of_tensor(loss, x, names, [w for w in watching.latest if w.knows(loss)])
+
+
+def _of_tensor(loss: Any, x: Any, names: Names, watches: list[Watch]) -> Explanation:
+    """Explain with the watches that saw the loss being made; an older one knows nothing of it."""
+    problem = _of_leaf(x, names)
     if problem is not None:
         return problem
     if not gradients.leads_to(loss, x):
-        return _no_way(loss, x)
+        return _no_path(loss, x, names, watches)
     freed = gradients.is_freed(loss)
     if freed is not None:
         where = place(freed.code, freed.lasti)
         return Explanation(
             "fine" if x._grad is not None else "none",
-            f"A path leads from the loss to {describe(x)}, but what it kept was freed by the backward pass started at "
-            f"{where}, so gradients on the way cannot be looked at. Call explain before backward(), or use "
+            f"A path leads from the loss to {names.of(x)}, but the values it saved were freed by the backward pass "
+            f"started at {where}, so the gradients along it cannot be computed again. Call explain before "
+            f"backward(), or use "
             "backward(retain_graph=True).",
             [where or ""],
         )
     seen, g = gradients.passages(loss, x)
-    return _of_gradient(loss, x, seen, g)
+    return _of_gradient(loss, x, seen, g, names, watches)
 
 
-def _of_function(function: Callable[..., Any], x: Any) -> Explanation:
+def _of_function(function: Callable[..., Any], x: Any, names: Names) -> Explanation:
     if not callable(function):
         raise TypeError(f"explain(loss, x): loss must be a tensor or a function, not {type(function).__name__}")
-    with watching.watch():
+    with watching.watch() as watch:
         loss = function(x)
     if not isinstance(loss, TensorBase):
         return Explanation(
             "none",
             f"The function returned {type(loss).__name__}, not a tensor: its value left the graph."
-            + _sentence("It was read into Python by", _watch_reads(x)),
+            + _sentence("It was read into Python by", watch.reads_of(x)),
             [],
         )
-    return explain(loss, x)
+    return _of_tensor(loss, x, names, [watch])
 
 
-def _of_leaf(x: Any) -> Explanation | None:
+def _of_leaf(x: Any, names: Names) -> Explanation | None:
     """Return an answer that has nothing to do with the loss: `x` cannot have, or does not keep, a gradient."""
     if edge_of(x) is None:
         if x.array.dtype.kind in "iub":
             return Explanation(
                 "none",
-                f"{describe(x)} holds integers or truth values, which carry no gradient; convert it: x.float()",
+                f"{names.of(x)} holds integers or booleans, which carry no gradient; convert it: x.float()",
                 [],
             )
         return Explanation(
             "none",
-            f"{describe(x)} does not require grad: it is neither a leaf with requires_grad=True nor computed from one, "
+            f"{names.of(x)} does not require grad: it is neither a leaf with requires_grad=True nor computed from one, "
             "or its history was dropped. Call x.requires_grad_() before it is used." + _found_cut(x),
             [],
         )
@@ -135,35 +129,44 @@ def _found_cut(x: Any) -> str:
     return ""
 
 
-def _no_way(loss: Any, x: Any) -> Explanation:
+def _no_path(loss: Any, x: Any, names: Names, watches: list[Watch]) -> Explanation:
     """Return why no path leads from a loss to `x`."""
     said = []
     places: list[str] = []
-    for watch in watching.latest:
+    for watch in watches:
         cuts = watch.cuts(loss, x)
         places += [c.rpartition(" at ")[2] for c in cuts]
         if cuts:
-            said.append(f"The loss was computed from {describe(x)}, but the path was cut: {'; '.join(cuts)}.")
+            said.append(f"The loss was computed from {names.of(x)}, but the path was cut: {'; '.join(cuts)}.")
         elif not watch.depends(loss, x):
-            reads = watch.reads_of(x)
-            places += [r.rpartition(" at ")[2] for r in reads]
-            if reads:
-                arrived = _sentence("A NumPy array came back as a tensor at", watch.arrivals)
-                said.append(
-                    f"A value computed from {describe(x)} was read into Python, by {'; '.join(reads)}; what is "
-                    f"computed from it there has no history.{arrived} Stay in tensors."
-                )
-            elif loss.node is not None or watch.origins:
-                said.append(f"The loss was not computed from {describe(x)} at all.")
+            said.append(_unrelated(loss, x, names, watch))
+            places += [r.rpartition(" at ")[2] for r in watch.reads_of(x)]
     if not said:
-        said, places = _guess(loss, x)
+        said, places = _guess(loss, x, names)
     return Explanation("none", " ".join(said), places)
 
 
-def _guess(loss: Any, x: Any) -> tuple[list[str], list[str]]:
+def _unrelated(loss: Any, x: Any, names: Names, watch: Watch) -> str:
+    """Return what a watch knows of a loss that no op it saw computed from `x`."""
+    sources = list(dict.fromkeys(names.of(t) for t in watch.sources(loss)))
+    shown = ", ".join(sources[:4]) + (f" and {len(sources) - 4} more" if len(sources) > 4 else "")
+    text = f"While it was watched, the loss was not computed from {names.of(x)} by any op"
+    text += f"; it was computed from {shown}." if sources else "."
+    reads = watch.reads_of(x)
+    if not reads:
+        return text
+    arrived = _sentence("A NumPy array came back as a tensor at", watch.arrivals)
+    return (
+        f"{text} Values computed from {names.of(x)} were read into Python, by {'; '.join(reads)}: what is "
+        f"computed from "
+        f"them there has no history.{arrived} If the loss uses them, stay in tensors."
+    )
+
+
+def _guess(loss: Any, x: Any, names: Names) -> tuple[list[str], list[str]]:
     """Return what the graph alone can tell of a missing path."""
     if edge_of(loss) is None:
-        kind = "holds integers or truth values" if loss.array.dtype.kind in "iub" else "has no history"
+        kind = "holds integers or booleans" if loss.array.dtype.kind in "iub" else "has no history"
         return [
             f"The loss {kind}: recording was off when it was computed (no_grad), it was detached, or nothing it was "
             "computed from requires grad. Run explain(function, x), or compute the loss inside explain.watch(), "
@@ -173,19 +176,16 @@ def _guess(loss: Any, x: Any) -> tuple[list[str], list[str]]:
     if users:
         titles = [gradients.titled(n) for n in users]
         return [
-            f"The loss uses the memory of {describe(x)}, but without its history: {'; '.join(dict.fromkeys(titles))} "
-            "took it as a constant. It was detached before that: detach(), .data, or a NumPy array that shares its "
-            "memory."
+            f"The loss uses the memory of {names.of(x)}, but without its history: {'; '.join(dict.fromkeys(titles))} "
+            "took it as a constant. Before that it was detached (detach(), .data, a NumPy array that shares its "
+            f"memory), or "
+            "it did not require grad yet."
         ], [t.rpartition(" at ")[2] for t in titles]
     return [
-        f"No path leads from the loss to {describe(x)}: the loss was not computed from it, or the path was cut on the "
+        f"No path leads from the loss to {names.of(x)}: the loss was not computed from it, or the path was cut on the "
         "way (detach(), no_grad, .item(), NumPy). Run explain(function, x), or compute the loss inside "
         "explain.watch(), to see where."
     ], []
-
-
-def _watch_reads(x: Any) -> list[str]:
-    return [r for watch in watching.latest for r in watch.reads_of(x)]
 
 
 def _sentence(start: str, items: list[str]) -> str:
@@ -195,22 +195,22 @@ def _sentence(start: str, items: list[str]) -> str:
 # --- A path is there ---------------------------------------------------------------------------------
 
 
-def _of_gradient(loss: Any, x: Any, seen: list[Passage], g: Any) -> Explanation:
+def _of_gradient(loss: Any, x: Any, seen: list[Passage], g: Any, names: Names, watches: list[Watch]) -> Explanation:
     if g is None or (any(p.refused for p in seen) and not _magnitude(g)):
-        return _refused(x, seen)
+        return _refused(x, seen, names)
     magnitude = _magnitude(g)
     if np.isnan(magnitude):
-        return _nan(loss, x, seen)
+        return _nan(loss, x, seen, names, watches)
     if np.isinf(magnitude):
         first = [p for p in seen if np.isfinite(p.entered) and np.isinf(p.left)]
-        return _say("infinite", f"The gradient of {describe(x)} is infinite: ", "first in the backward of", first[:1])
+        return _say("infinite", f"The gradient of {names.of(x)} is infinite: ", "first in the backward of", first[:1])
     if magnitude == 0:
-        return _zero(x, seen)
+        return _zero(x, seen, names)
     if magnitude > HUGE or magnitude < TINY:
-        return _extreme(x, seen, magnitude)
+        return _extreme(x, seen, magnitude, names)
     keeps = x.is_leaf or x.retains_grad
     hint = "" if keeps else " x is no leaf, so .grad stays None unless x.retain_grad() is called before backward()."
-    return Explanation("fine", f"{describe(x)} gets a gradient, of largest magnitude {magnitude:.3g}.{hint}", [])
+    return Explanation("fine", f"{names.of(x)} gets a gradient, of largest magnitude {magnitude:.3g}.{hint}", [])
 
 
 def _magnitude(g: Any) -> float:
@@ -223,23 +223,23 @@ def _say(status: str, start: str, how: str, found: list[Passage], end: str = "")
     return Explanation(status, text, [t.rpartition(" at ")[2] for t in titles])
 
 
-def _refused(x: Any, seen: list[Passage]) -> Explanation:
+def _refused(x: Any, seen: list[Passage], names: Names) -> Explanation:
     return _say(
         "none",
-        f"No gradient arrives at {describe(x)}: ",
+        f"No gradient arrives at {names.of(x)}: ",
         "its backward returned None in",
         [p for p in seen if p.refused],
         " A custom Function's backward must return a gradient for each input that requires one.",
     )
 
 
-def _nan(loss: Any, x: Any, seen: list[Passage]) -> Explanation:
-    for watch in watching.latest:
+def _nan(loss: Any, x: Any, seen: list[Passage], names: Names, watches: list[Watch]) -> Explanation:
+    for watch in watches:
         made = [o for o in watching._leading_to(watch.origin(loss), watch.origin(x)) if o.nan]
         if made:
             return Explanation(
                 "nan",
-                f"The gradient of {describe(x)} is NaN because the forward pass made one: {made[0].made_by} at "
+                f"The gradient of {names.of(x)} is NaN because the forward pass made one: {made[0].made_by} at "
                 f"{made[0].place} gave NaN from inputs without one.",
                 [made[0].place],
             )
@@ -247,62 +247,66 @@ def _nan(loss: Any, x: Any, seen: list[Passage]) -> Explanation:
     if maker is not None:
         title = gradients.titled(maker)
         return Explanation(
-            "nan", f"The gradient of {describe(x)} is NaN because the forward pass made one, in {title}.",
+            "nan", f"The gradient of {names.of(x)} is NaN because the forward pass made one, in {title}.",
             [title.rpartition(" at ")[2]],
         )  # fmt: skip
     first = [p for p in seen if not np.isnan(p.entered) and np.isnan(p.left)]
     if not first:
         return _say(
-            "nan", f"The gradient of {describe(x)} is NaN, because infinite gradients cancel where they meet: ",
+            "nan", f"The gradient of {names.of(x)} is NaN, because infinite gradients cancel where they meet: ",
             "first infinite in the backward of", [p for p in seen if np.isfinite(p.entered) and np.isinf(p.left)][:1],
         )  # fmt: skip
     return _say(
-        "nan", f"The gradient of {describe(x)} is NaN, though the forward pass has none: ", "first in the backward of",
-        first[:1], _nan_reason(first[:1]),
+        "nan", f"The gradient of {names.of(x)} is NaN, though the forward pass has none: ", "first in the backward of",
+        first[:1], reasons.of_nan(first[0]),
     )  # fmt: skip
 
 
-def _nan_reason(first: list[Passage]) -> str:
-    if not first:
-        return ""
-    name = first[0].title
-    if np.isinf(first[0].entered):
-        return " An infinite gradient came in, and infinity times zero is NaN."
-    if name.startswith(("Sqrt", "Pow", "LinalgVectorNorm", "Norm", "Div", "Log")):
-        return " Its derivative is infinite at zero, and zero times infinity is NaN: add a small number first."
-    return ""
-
-
-def _zero(x: Any, seen: list[Passage]) -> Explanation:
+def _zero(x: Any, seen: list[Passage], names: Names) -> Explanation:
+    if not x.array.size:
+        return Explanation("zero", f"{names.of(x)} has no elements.", [])
     stops = [p for p in seen if p.entered > 0 and p.left == 0]
     if not stops:
-        return Explanation("zero", f"The gradient of {describe(x)} is zero: what arrives at it cancels out.", [])
-    reasons = []
-    for p in stops:
-        why = next((r for key, r in _REASONS.items() if p.title.startswith(key)), "")
-        reasons.append(f"{p.title}{f' ({why})' if why else ''}")
+        return Explanation("zero", f"The gradient of {names.of(x)} is zero: what arrives at it cancels out.", [])
+    said = [f"{p.title}{f' ({why})' if (why := reasons.of_zero(p, x)) else ''}" for p in stops]
+    end = edge_of(x)
+    others = any(p.left > 0 and end in p.node.edges for p in seen)
     return Explanation(
         "zero",
-        f"The gradient of {describe(x)} is zero: it becomes zero in the backward of {'; '.join(reasons)}.",
-        [p.title.rpartition(" at ")[2] for p in stops],
+        f"The gradient of {names.of(x)} is zero: it becomes zero in the backward of {'; '.join(dict.fromkeys(said))}."
+        + (" What arrives by other paths cancels out." if others else ""),
+        list(dict.fromkeys(p.title.rpartition(" at ")[2] for p in stops)),
     )
 
 
-def _extreme(x: Any, seen: list[Passage], magnitude: float) -> Explanation:
-    def change(p: Passage) -> float:
-        return p.left / p.entered if p.entered > 0 and p.left > 0 else 1.0
-
+def _extreme(x: Any, seen: list[Passage], magnitude: float, names: Names) -> Explanation:
+    """Say which lines made a gradient huge or tiny: those whose ops changed it most, together."""
     grows = magnitude > HUGE
-    steep = sorted(seen, key=change, reverse=grows)[:3]
-    steep = [p for p in steep if (change(p) > 2 if grows else change(p) < 0.5)]
-    steps = "; ".join(f"{p.title} (times {change(p):.2g})" for p in steep) or "many small steps"
+    changes: dict[str, list[float]] = {}
+    for p in seen:
+        changes.setdefault(p.title, []).append(math.log10(p.left / p.entered) if p.entered > 0 and p.left > 0 else 0.0)
+    steep = sorted(changes, key=lambda title: sum(changes[title]), reverse=grows)[:3]
+    limit = math.log10(2)
+    steep = [t for t in steep if (sum(changes[t]) > limit if grows else sum(changes[t]) < -limit)]
+    steps = "; ".join(f"{title} ({_factors(changes[title])})" for title in steep)
     status, word = ("huge", "grows") if grows else ("vanishing", "shrinks")
+    by = f", most in the backward of {steps}" if steps else ", a little in each op"
     return Explanation(
         status,
-        f"The gradient of {describe(x)} {word} to {magnitude:.3g}; most of it in the backward of {steps}, over "
-        f"{len(seen)} ops.",
-        [p.title.rpartition(" at ")[2] for p in steep],
+        f"The gradient of {names.of(x)} {word} to {magnitude:.3g} over {len(seen)} ops{by}.",
+        [title.rpartition(" at ")[2] for title in steep],
     )
+
+
+def _factors(logs: list[float]) -> str:
+    """Return by what factor the ops of one line changed a gradient."""
+    total = sum(logs)
+    product = f"{10**total:.2g}" if abs(total) < 300 else f"10^{total:.0f}"
+    if len(logs) == 1:
+        return f"times {product}"
+    if max(logs) - min(logs) < 0.01:
+        return f"times {10 ** logs[0]:.2g}, {len(logs)} times"
+    return f"times {product}, by {len(logs)} ops together"
 
 
 explain.watch = watching.watch  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ class Passage(NamedTuple):
     entered: float
     left: float
     refused: bool  # whether it gave None where a gradient was wanted
+    received: Any = None  # what came in, where nothing went out: from it `vanished` finds out why
 
     @property
     def title(self) -> str:
@@ -62,9 +63,30 @@ def passages(loss: Any, x: Any, start: Any = None) -> tuple[list[Passage], Any]:
 def _recording(node: Any, needed: set[Any], seen: list[Passage]) -> Any:
     def hook(grad_inputs: Any, grad_outputs: Any) -> None:
         wanted = [g for g, e in zip(grad_inputs, node.edges, strict=False) if e is not None and e in needed]
-        seen.append(Passage(node, size(grad_outputs), size(wanted), any(g is None for g in wanted)))
+        entered, left = size(grad_outputs), size(wanted)
+        stopped = entered > 0 and left == 0
+        seen.append(Passage(node, entered, left, any(g is None for g in wanted), grad_outputs if stopped else None))
 
     return hook
+
+
+def underflows(p: Passage, x: Any) -> bool:
+    """Return whether a node gave zero only because what came in was tiny: a gradient of size 1 would pass it."""
+    arrived = [g for g in p.received if g is not None]
+    if len(p.received) != 1 or not 0 < p.entered < 1:  # several outputs; or there was nothing to lose
+        return False
+    edges = [e for e in p.node.edges if e is not None and type(e) is not Output]
+    (g,) = arrived
+    try:
+        found = engine.backward([p.node], [g.array / p.entered], True, False, edges, accumulating=False)
+    except RuntimeError:  # a node that cannot be run on its own
+        return False
+    return size([None if f is None else wrap(f) for f in found]) > 0
+
+
+def saved_values(node: Any) -> list[tuple[int, Any]]:
+    """Return the arrays that a node saves: inputs by position, its result as the last."""
+    return [(i, v) for i, v in saved_arrays(node, node.saved) if isinstance(v, np.ndarray)]
 
 
 def reachable(loss: Any) -> list[Any]:
@@ -89,10 +111,14 @@ def is_freed(loss: Any) -> Any:
 def users_without_history(loss: Any, x: Any) -> list[Node]:
     """Return nodes behind `loss` that kept the memory of `x` as an input that has no history: `x` was detached."""
     owner = owner_of(x.array)
+
+    def of_x(value: Any) -> bool:
+        return owner_of(value) is owner and np.may_share_memory(value, x.array)
+
     found = []
     for node in reachable(loss):
         for position, value in saved_arrays(node, node.saved):
-            if position < len(node.edges) and node.edges[position] is None and owner_of(value) is owner:
+            if position < len(node.edges) and node.edges[position] is None and of_x(value):
                 found.append(node)
     return found[::-1]
 

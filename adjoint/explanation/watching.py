@@ -60,6 +60,11 @@ class Watch(Observer):
             return entry[1]
         return self.note(x, Origin("", "", []))
 
+    def knows(self, x: Any) -> bool:
+        """Return whether a tensor was made while this watch was on."""
+        entry = self.origins.get(id(x))
+        return entry is not None and entry[0]() is x and bool(entry[1].made_by)
+
     def note(self, x: Any, origin: Origin) -> Origin:
         """Remember how a tensor came to be."""
         self.origins[id(x)] = (weakref.ref(x), origin)
@@ -125,6 +130,19 @@ class Watch(Observer):
         """Return whether `loss` was computed from `x` at all, with or without history."""
         return bool(_leading_to(self.origin(loss), self.origin(x)))
 
+    def sources(self, loss: Any) -> list[Any]:
+        """Return the tensors that `loss` was computed from and that the watch did not see being made."""
+        found, stack, seen = [], [self.origin(loss)], set()
+        while stack:
+            o = stack.pop()
+            if o not in seen:
+                seen.add(o)
+                stack += o.parents
+                if not o.made_by:
+                    found.append(o)
+        alive = {entry[1]: entry[0]() for entry in self.origins.values()}
+        return [t for t in (alive.get(o) for o in found) if t is not None and t is not loss]
+
     def reads_of(self, x: Any) -> list[str]:
         """Return, in words, where values that depend on `x` were read into Python."""
         start = self.origin(x)
@@ -151,7 +169,7 @@ def _verb(origin: Origin) -> str:
     if origin.cut == _NO_GRAD:
         return f"{origin.made_by} ran while recording was off (no_grad, inference_mode or set_grad_enabled(False))"
     if origin.cut == _INTEGER:
-        return f"{origin.made_by} gave integers or truth values, which carry no gradient,"
+        return f"{origin.made_by} gave integers or booleans, which carry no gradient,"
     if origin.cut == origin.made_by:
         return f"{origin.cut} was called"
     return f"{origin.cut}: {origin.made_by} was called"

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from ..core.tensor import TensorBase
+from ..ops.dimensions import permute_p
 from ..ops.join import stack
-from ..ops.shape import permute_p, reshape_p
+from ..ops.shape import reshape_p
 
 # The names that each dimension is made of: a tuple where they stand in parentheses, else a list of one.
 _Axes = list[list[str] | tuple[str, ...]]

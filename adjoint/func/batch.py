@@ -15,9 +15,10 @@ from ..core.payload import Level, arguments, entered, inside, is_batch, payload_
 from ..core.tensor import TensorBase
 from ..core.views import edge_of, replayed
 from ..core.writable import is_leaf_node
+from ..ops.dimensions import movedim
 from ..ops.join import cat
 from ..ops.random import get_rng_state, set_rng_state
-from ..ops.shape import alias, contiguous_p, expand_p, movedim, reshape_p
+from ..ops.shape import alias, contiguous_p, expand_p, reshape_p
 from ..payloads.batched import Batched
 from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .values import as_tensor, value_of

@@ -10,7 +10,7 @@ from ..core.nodes import differentiable, wrap
 from ..core.payload import Level, entered
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
-from ..ops import create
+from ..ops import create, create_like
 from ..payloads.dual import Dual
 from ..tree import tree_flatten, tree_map
 from .reverse import checked_outputs, split_aux, vjp
@@ -117,7 +117,7 @@ def parted(out: Any, level: int, strict: bool) -> tuple[Any, Any]:
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
             "with strict=True."
         )
-    return primal, create.zeros_like(primal)
+    return primal, create_like.zeros_like(primal)
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -143,7 +143,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     out, pull = vjp(moving, *primals)
     outs, out_spec = kept
     # The pulled-back gradient is linear in what is pulled: its own transpose pushes tangents forward.
-    push = vjp(lambda *gs: pull(list(gs)), *map(create.zeros_like, out))[1] if flat else None
+    push = vjp(lambda *gs: pull(list(gs)), *map(create_like.zeros_like, out))[1] if flat else None
 
     def pushed(*tangents: Any) -> Any:
         directions, structure = tree_flatten(tangents)
@@ -156,10 +156,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                         f"tangent:{i} with {what} {mine} in flattened pytree doesn't match the {what} {wanted} of the "
                         "corresponding primal."
                     )
-        slopes = iter(map(create.zeros_like, out) if push is None else push(tangents))
+        slopes = iter(map(create_like.zeros_like, out) if push is None else push(tangents))
         return out_spec.unflatten(
             [
-                next(slopes) if _moves(o) else create.zeros_like(cast(Any, o)) if isinstance(o, TensorBase) else o
+                next(slopes) if _moves(o) else create_like.zeros_like(cast(Any, o)) if isinstance(o, TensorBase) else o
                 for o in outs
             ]
         )

@@ -15,7 +15,7 @@ from ..core.observation import lifting
 from ..core.payload import Payload, innermost, inside
 from ..core.tensor import InferenceStorage, TensorBase, clock, storage_of, tick
 from ..core.views import edge_of
-from ..ops import create
+from ..ops import create, create_like
 from ..ops.shape import alias
 from ..tree import tree_flatten, tree_map
 from .values import captures, detached, is_recorded, level_of, recording, shown, value_of
@@ -90,7 +90,7 @@ def _gradients(func: Any, args: tuple[Any, ...], kwargs: Any, argnums: Argnums, 
             check_start(out, None, 0)
         found = tape.pull([None], keep=False)
         tape.forget_writes((given, kwargs), start)
-    found = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
+    found = [g if g is not None else create_like.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
     return spec.unflatten(found), (tape.released(out), tape.released(aux) if has_aux else None)
 
 
@@ -316,7 +316,9 @@ def vjp_by_position(func: Any, args: tuple[Any, ...], argnums: Argnums, has_aux:
         recorded = modes.local.grad if create_graph is None else create_graph
         with recording(tape.level):
             found = tape.pull(flat, keep=retain_graph, lift=None if recorded else False)
-        zeros = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
+        zeros = [
+            g if g is not None else create_like.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)
+        ]
         return spec.unflatten(zeros)
 
     return tape.released(output), pull, tape.released(aux) if has_aux else None

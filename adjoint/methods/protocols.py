@@ -11,6 +11,8 @@ from ..core import dtypes, modes, overrides
 from ..core.nodes import wrap
 from ..core.payload import is_batch
 from ..core.tensor import TensorBase, storage_of
+from ..errors import describe
+from ..notebook import preformatted
 from ..ops import arrange as arranging
 from ..ops import convert, copies, create, interop, questions
 from ..ops import shape as shapes
@@ -182,3 +184,15 @@ def is_any_true(self: Tensor) -> Tensor:
 def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     """Raise: there is no such device here."""
     raise AssertionError("Torch not compiled with XPU enabled")
+
+
+def as_html(self: Tensor) -> str:
+    """Return what a notebook shows: shape, dtype, device, range, and the values as text shows them."""
+    facts = [describe(self), str(self.device)]
+    if self.requires_grad:
+        facts.append("requires grad" if self.is_leaf else f"grad_fn {type(self.grad_fn).__name__}")
+    array = self.array
+    if type(array) is np.ndarray and array.size > 1 and array.dtype.kind in "fiu":
+        with np.errstate(all="ignore"):
+            facts.append(f"{array.min():.4g} to {array.max():.4g}, mean {array.mean():.4g}")
+    return preformatted(", ".join(facts), repr(self))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 # `name as name` tells type checkers that a name is meant for users.
 # isort: off
 from . import (
@@ -25,3 +27,8 @@ from .parameter import (
     UninitializedParameter as UninitializedParameter,
 )
 # isort: on
+
+if _TYPE_CHECKING:  # the star import hides them from checkers
+    from . import functional as functional
+    from . import parallel as parallel
+    from . import utils as utils

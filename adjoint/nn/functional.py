@@ -18,7 +18,8 @@ from ..ops.conv import (
     conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_tbc as conv_tbc, conv_transpose1d as conv_transpose1d,
     conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d, fold as fold, unfold as unfold,
 )  # fmt: skip
-from ..ops.elementwise import sigmoid as sigmoid, tanh as tanh
+from ..ops.elementwise import sigmoid as sigmoid
+from ..ops.trigonometry import tanh as tanh
 from ..ops.embedding import one_hot as one_hot
 from ..ops.measure import pdist as pdist
 from ..ops.attention import (
@@ -55,12 +56,8 @@ from ..ops.softmin import (
     gumbel_softmax as gumbel_softmax, log_softmax as log_softmax, softmax as softmax, softmin as softmin,
 )  # fmt: skip
 from ..ops.pooling import (
-    adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_avg_pool2d as adaptive_avg_pool2d,
-    adaptive_avg_pool3d as adaptive_avg_pool3d, adaptive_max_pool1d as adaptive_max_pool1d,
-    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices, adaptive_max_pool2d as adaptive_max_pool2d,
-    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices, adaptive_max_pool3d as adaptive_max_pool3d,
-    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices, avg_pool1d as avg_pool1d,
-    avg_pool2d as avg_pool2d, avg_pool3d as avg_pool3d, fractional_max_pool2d as fractional_max_pool2d,
+    avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d, avg_pool3d as avg_pool3d,
+    fractional_max_pool2d as fractional_max_pool2d,
     fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices,
     fractional_max_pool3d as fractional_max_pool3d,
     fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices, lp_pool1d as lp_pool1d,
@@ -69,6 +66,13 @@ from ..ops.pooling import (
     max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d as max_pool3d,
     max_pool3d_with_indices as max_pool3d_with_indices, max_unpool1d as max_unpool1d, max_unpool2d as max_unpool2d,
     max_unpool3d as max_unpool3d,
+)  # fmt: skip
+from ..ops.adaptive_pooling import (
+    adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_avg_pool2d as adaptive_avg_pool2d,
+    adaptive_avg_pool3d as adaptive_avg_pool3d, adaptive_max_pool1d as adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices, adaptive_max_pool2d as adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices, adaptive_max_pool3d as adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
 )  # fmt: skip
 from ..ops.grid import (
     GRID_SAMPLE_INTERPOLATION_MODES as GRID_SAMPLE_INTERPOLATION_MODES,

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._typing import Tensor
 from ..autograd.grad_mode import no_grad
-from ..ops.create import empty_like
+from ..ops.create_like import empty_like
 from ..ops.decomposition import qr as _qr
 from ..ops.random import randperm
 from ..ops.ranges import eye as _identity

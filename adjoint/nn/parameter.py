@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from ..core import device as devices
 from ..core import dtypes
@@ -58,7 +58,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     _is_param = True
     _prints_as_tensor = True
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         """Make a parameter that shares the memory of `data`; without data it is empty."""
         data = _checked(data, "Parameter")
         if requires_grad is not True and requires_grad is not False:
@@ -112,7 +112,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     __torch_function__ = disabled_torch_function  # type: ignore[assignment]
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         """Return `data` detached, marked as a buffer."""
         out = _checked(data, "Buffer").detach().requires_grad_(False)
         out.persistent, out._is_buffer = persistent, True

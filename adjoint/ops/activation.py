@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Tensor
+from .._typing import Array, Tensor, Value
 from ..core import device as devices
 from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
@@ -20,11 +20,12 @@ from ..core.recorders import elementwise
 from ..scalar.functions import by_name
 from .arguments import dim_in
 from .create import into
-from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
+from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p
 from .literals import real_of
 from .piecewise import abs_p, where_p
 from .precision import autocasting
 from .shape import reshape_p
+from .trigonometry import tanh_p
 
 log1p_exp, normal_cdf = by_name["log1p_exp"], by_name["normal_cdf"]
 
@@ -169,7 +170,7 @@ def _noise(input: Tensor, lower: float, upper: float) -> Any:
         array = array.concrete("rrelu")  # type: ignore[attr-defined]
     negative = devices.place_array(array <= 0, devices.CPU)
     noise = np.ones(negative.shape, array.dtype)
-    noise[negative] = stream_of(None).uniform((int(negative.sum()),), np.float64, lower, upper)
+    noise[negative] = stream_of(None).uniform((int(negative.sum().item()),), np.float64, lower, upper)
     return devices.place_array(noise, devices.of(array))
 
 
@@ -258,7 +259,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     return into(out, softshrink_p(input, lambd))
 
 
-def _between_0_and_6(x: Array) -> Any:
+def _between_0_and_6(x: Array) -> Array:
     return np.minimum(np.maximum(x + 3, 0), 6)
 
 
@@ -295,11 +296,11 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Any:
+def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
     return (np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x) * input_scale)) * scale
 
 
-def _elu_x(g: Array, x: Array, alpha: float, scale: float, input_scale: float) -> Any:
+def _elu_x(g: Array, x: Array, alpha: float, scale: float, input_scale: float) -> Value:
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     slope = scale * alpha * input_scale * np.exp(where_p(x >= 0, 0, x) * input_scale)
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
@@ -343,7 +344,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, inplace=True)
 
 
-def _softplus(x: Array, beta: Any, threshold: Any) -> Any:
+def _softplus(x: Array, beta: float, threshold: float) -> Value:
     return where_p(x * beta > threshold, x, log1p_exp(x * beta) / beta)
 
 
@@ -404,7 +405,7 @@ def _gelu_slope(x: Array, approximate: str) -> Any:
     return s + x * s * (1 - s) * (_TANH_RATE + 3 * _TANH_CUBIC * x * x)
 
 
-def _gelu_slope_x(g: Array, x: Array, approximate: str) -> Any:
+def _gelu_slope_x(g: Array, x: Array, approximate: str) -> Value:
     if approximate == "none":
         return g * (np.exp(-0.5 * x * x) * (2 - x * x) * _DENSITY)
     s = sigmoid_p(x * (_TANH_RATE + _TANH_CUBIC * x * x))
@@ -441,11 +442,11 @@ silu_slope_p = elementwise(
 )
 
 
-def _silu_slope(x: Array, s: Any) -> Any:
+def _silu_slope(x: Array, s: Value) -> Value:
     return s * (1 + x * (1 - s))
 
 
-def _silu_curvature(g: Array, x: Array, s: Any) -> Any:
+def _silu_curvature(g: Array, x: Array, s: Value) -> Value:
     return g * (s * (1 - s) * (2 + x * (1 - 2 * s)))
 
 

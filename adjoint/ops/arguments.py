@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Dims, Operand, Tensor
 from ..core.device import CPU, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
 from ..core.observation import literal, note_read
 from ..core.tensor import TensorBase
 
+_D = TypeVar("_D")
 
-def dim_in(dim: Any, rank: int) -> int:
+
+def dim_in(dim: Dims, rank: int) -> int:
     """Return a dimension counted from the front, or raise torch's IndexError."""
     if type(dim) is int and -rank <= dim < rank:
         return dim + rank if dim < 0 else dim
@@ -32,7 +34,7 @@ def dim_in(dim: Any, rank: int) -> int:
     return wrapped + bound if wrapped < 0 else wrapped
 
 
-def is_int(value: Any) -> bool:
+def is_int(value: object) -> bool:
     """Return whether a value may stand for an int: Python's and NumPy's integers, integer tensors of one element."""
     if isinstance(value, TensorBase):
         return value.array.size == 1 and value.array.dtype.kind in "iu"
@@ -55,7 +57,7 @@ def count_of(value: Any, name: str) -> int:
     return count
 
 
-def either(dim: Any, axis: Any, default: Any = None) -> Any:
+def either(dim: _D, axis: _D | None, default: object = None) -> _D:
     """Return ``dim``, or what was given as ``axis``, NumPy's word for it; to say both is an error."""
     if axis is None:
         return dim
@@ -69,7 +71,7 @@ def missing(op: str, name: str) -> TypeError:
     return TypeError(f"{op}() missing 1 required positional argument: '{name}'")
 
 
-def dims_in(dim: Any, rank: int) -> tuple[int, ...]:
+def dims_in(dim: Dims, rank: int) -> tuple[int, ...]:
     """Return dimensions counted from the front; None or an empty sequence means all of them."""
     if dim is None:
         return tuple(range(rank))
@@ -86,7 +88,7 @@ def dims_in(dim: Any, rank: int) -> tuple[int, ...]:
     return dims if rank else ()
 
 
-def _none_of_scalar(dim: Any) -> tuple[int, ...]:
+def _none_of_scalar(dim: Dims) -> tuple[int, ...]:
     dim_in(dim, 0)
     return ()
 
@@ -132,7 +134,7 @@ def require_all_tensors(values: Any) -> None:
             raise TypeError(f"expected Tensor as element {place} in argument 0, but got {_name_of(value)}")
 
 
-def _name_of(value: Any) -> str:
+def _name_of(value: object) -> str:
     return "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
 
 
@@ -156,7 +158,7 @@ def dtype_of(value: Any) -> Any:
     return (value.array if isinstance(value, TensorBase) else value).dtype
 
 
-def require_pair(input: Any, other: Any, op: str) -> None:
+def require_pair(input: Operand, other: Operand, op: str) -> None:
     """Raise TypeError unless both operands are tensors."""
     if not isinstance(input, TensorBase):
         raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
@@ -164,7 +166,7 @@ def require_pair(input: Any, other: Any, op: str) -> None:
         raise TypeError(f"{op}(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
 
 
-def require_any(input: Any, other: Any, op: str) -> None:
+def require_any(input: Operand, other: Operand, op: str) -> None:
     """Raise TypeError unless at least one operand is a tensor."""
     if not isinstance(input, TensorBase) and not isinstance(other, TensorBase):
         raise TypeError(
@@ -178,7 +180,7 @@ def beside(array: Any, like: Any) -> Tensor:
     return wrap(place_array(array, device_of(like.array)))
 
 
-def constant_beside(array: Any, like: Any) -> Tensor:
+def constant_beside(array: Any, like: Tensor) -> Tensor:
     """Return what follows from shapes and numbers alone, as a tensor in the memory of the tensor `like`."""
     return wrap(literal(place_array(array, device_of(like.array))))
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._typing import Array, Axes, Number, Tensor
+from .._typing import Array, Axes, DeviceLike, DType, Ints, LayoutArg, Number, Out, Shape, Tensor, Value
 from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
@@ -38,11 +38,11 @@ Widths: TypeAlias = tuple[tuple[int, int], ...]
 # --- Repeating --------------------------------------------------------------------------------------
 
 
-def _repeat(x: Any, repeats: Any) -> Any:
+def _repeat(x: Value, repeats: Ints) -> Array:
     return module_of(x).tile(x, repeats)
 
 
-def _repeat_x(g: Any, x_shape: Any, repeats: Any) -> Any:
+def _repeat_x(g: Value, x_shape: Shape, repeats: Any) -> Value:
     lead = len(repeats) - len(x_shape)
     shape = (*repeats[:lead], *(n for pair in zip(repeats[lead:], x_shape, strict=True) for n in pair))
     axes = (*range(lead), *range(lead, len(shape), 2))
@@ -59,7 +59,7 @@ repeat_p: Primitive = parametric(
 )
 
 
-def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
+def repeat(input: Tensor, *args: Ints, repeats: Ints | None = None) -> Tensor:
     """Repeat `input` along each dimension, new ones in front.
 
     Examples
@@ -84,7 +84,7 @@ def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
     return repeat_p(input, counts)
 
 
-def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
+def tile(input: Tensor, *args: Ints, dims: Ints | None = None) -> Tensor:
     """Repeat `input` along each dimension; missing counts in front are 1."""
     if not args and dims is None:
         raise missing("tile", "dims")
@@ -152,7 +152,7 @@ def repeat_interleave(
 # --- Moving -----------------------------------------------------------------------------------------
 
 
-def _flip(x: Any, axes: Any) -> Any:
+def _flip(x: Value, axes: Axes) -> Array:
     # Negative strides are unknown to torch, so the reversed view is copied.
     return module_of(x).flip(x, axes).copy(order="C")
 
@@ -166,7 +166,7 @@ flip_p: Primitive = parametric(
 )
 
 
-def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
+def flip(input: Tensor, *args: Ints, dims: Ints | None = None) -> Tensor:
     """Reverse the order of elements along dimensions.
 
     Examples
@@ -213,7 +213,7 @@ roll_p: Primitive = parametric(
 )
 
 
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+def roll(input: Tensor, shifts: Ints, dims: Ints | None = None) -> Tensor:
     """Shift elements along dimensions, in at the front what goes out at the end.
 
     Examples
@@ -250,7 +250,7 @@ rot90_p: Primitive = parametric(
 )
 
 
-def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Tensor:
     """Turn a plane of dimensions by 90 degrees, `k` times."""
     rank = input.array.ndim
     if not isinstance(dims, tuple | list) or not all(map(is_int, dims)):
@@ -287,7 +287,7 @@ def _check_matrices(input: Tensor, op: str) -> None:
         raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
 
 
-def tril(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
+def tril(input: Tensor, diagonal: int = 0, *, out: Out = None) -> Tensor:
     """Return matrices with what is above a diagonal set to zero.
 
     Examples
@@ -300,7 +300,7 @@ def tril(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
     return into(out, tril_p(input, diagonal))
 
 
-def triu(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
+def triu(input: Tensor, diagonal: int = 0, *, out: Out = None) -> Tensor:
     """Return matrices with what is below a diagonal set to zero."""
     _check_matrices(input, "triu")
     return into(out, triu_p(input, diagonal))
@@ -318,7 +318,7 @@ def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triu_(input, diagonal)
 
 
-def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
+def _triangle(of: Any, row: int, col: int, offset: int, dtype: DType | None, device: DeviceLike) -> Tensor:
     for word, count in (("row", row), ("col", col)):
         if count < 0:
             raise RuntimeError(f"{word} must be non-negative, got {count}")
@@ -330,8 +330,9 @@ def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any)
 
 
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: DeviceLike = None,
+    layout: LayoutArg = None,
+) -> Tensor:  # fmt: skip
     """Return rows and columns of a matrix's elements up to a diagonal.
 
     Examples
@@ -344,8 +345,9 @@ def tril_indices(
 
 
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: DeviceLike = None,
+    layout: LayoutArg = None,
+) -> Tensor:  # fmt: skip
     """Return rows and columns of a matrix's elements from a diagonal on."""
     return _triangle(np.triu_indices, row, col, offset, dtype, device)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Tensor, Value
+from .._typing import Array, Inputs, Params, Tangents, Tensor, Value
 from ..core import modes
 from ..core.device import of as device_of
 from ..core.device import place_array
@@ -24,6 +24,7 @@ from ..core.views import has_history
 from .arguments import constant_beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
+from .dimensions import transpose_p
 from .dropout import dropout
 from .elementwise import add_p, mul_p
 from .join import cat
@@ -32,7 +33,7 @@ from .piecewise import where_p
 from .precision import autocasting
 from .random import stream_of
 from .reduce import all_p
-from .shape import cast_p, expand_p, reshape_p, transpose_p
+from .shape import cast_p, expand_p, reshape_p
 from .softmax import softmax_p
 
 
@@ -51,7 +52,7 @@ def _scores(q: Value, k: Value, scale: float, causal: bool, mask: Value | None =
     scores: Any = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
         place = device_of(scores.array if isinstance(scores, TensorBase) else scores)
-        scores = where_p(place_array(np.tri(*scores.shape[-2:], dtype=bool), place), scores, -math.inf)
+        scores = where_p(place_array(np.tri(*scores.shape[-2:], dtype=np.bool_), place), scores, -math.inf)
     if mask is None:
         return scores
     is_bool = (mask.array if isinstance(mask, TensorBase) else mask).dtype.kind == "b"
@@ -72,15 +73,16 @@ def _weights_of(q: Value, k: Value, scale: float, causal: bool, mask: Value | No
     return where_p(all_p(scores == -math.inf, (scores.ndim - 1,), True), 0, weights)
 
 
-def _slopes(weights: Any, change: Any) -> Any:
+def _slopes(weights: Value, change: Any) -> Any:
     """Return the change of scores that a change of weights comes from: the Jacobian is symmetric."""
     product = weights * change
     return product - weights * product.sum(-1, keepdims=True)
 
 
 def _attend_backward(
-    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: Any, causal: Any, needs: Any
-) -> Any:
+    g: Any, q: Value, k: Any, v: Value, out: Value, logs: Any, weights: Value, scale: Any, causal: Any,
+    needs: tuple[bool, ...],
+) -> tuple[Any, Any, Value]:  # fmt: skip
     # Found again where they are not saved; and by ops where these are differentiated.
     if weights is None or isinstance(q, TensorBase):
         weights = _weights_of(q, k, scale, causal)
@@ -88,7 +90,7 @@ def _attend_backward(
     return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, weights.swapaxes(-1, -2) @ g
 
 
-def _attend_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _attend_jvp(tangents: Tangents, inputs: Inputs, out: Any, params: Params) -> Value | None:
     (tq, tk, tv), (q, k, v), (scale, causal) = tangents, inputs, params
     weights = _weights_of(q, k, scale, causal)
     total = None if tv is None else weights @ tv
@@ -135,7 +137,7 @@ def _kept_of(q: Value, k: Value, keep: float, seed: int) -> Any:
     return None if keep == 1 else dropout_mask_p(q, k.shape[-2], keep, seed) / keep
 
 
-def _times(x: Any, kept: Any) -> Any:
+def _times(x: Value, kept: Any) -> Any:
     return x if kept is None else x * kept
 
 
@@ -173,7 +175,7 @@ def _flash_backward(
 flash_backward_p: Any = nary(_flash_backward, inputs=7, batch="same", outputs=True, name="flash_backward")
 
 
-def _is_recorded(*values: Any) -> bool:
+def _is_recorded(*values: Value | None) -> bool:
     """Return whether what is computed of these values may be differentiated."""
     lifted = any(isinstance(v, TensorBase) for v in values)
     return (lifted and modes.is_grad_enabled()) or top_payload(values) is not None
@@ -197,7 +199,7 @@ def _flash_gradients(
 
 
 def _flash_joint(
-    g: Any, q: Value, k: Value, v: Value, out: Any, scale: float, causal: bool, needs: Sequence[bool]
+    g: Any, q: Value, k: Value, v: Value, out: tuple[Value, ...], scale: float, causal: bool, needs: Sequence[bool]
 ) -> Any:
     g, of_logs = g
     if of_logs is None and not _is_recorded(g, q, k, v):
@@ -205,7 +207,7 @@ def _flash_joint(
     return _flash_gradients(g, of_logs, q, k, v, None, scale, causal, 1.0, 0)[:3]
 
 
-def _flash_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _flash_jvp(tangents: Tangents, inputs: Inputs, out: tuple[Value, ...], params: Params) -> Any:
     (tq, tk, _), (q, k, _), (scale, causal) = tangents, inputs, params
     of_logs = None
     for left, right in ((tq, k), (q, tk)):
@@ -230,9 +232,9 @@ flash_p: Any = nary(
 
 
 def _masked_joint(
-    g: Any, q: Value, k: Value, v: Value, mask: Value | None, out: Any, scale: float, causal: bool, keep: float,
-    seed: int, needs: Sequence[bool],
-) -> Any:  # fmt: skip
+    g: Any, q: Value, k: Value, v: Value, mask: Value | None, out: tuple[Value, ...], scale: float, causal: bool,
+    keep: float, seed: int, needs: Sequence[bool],
+) -> tuple[Any, ...]:  # fmt: skip
     g, of_logs = g
     if of_logs is None and not needs[3] and not _is_recorded(g, q, k, v, mask):
         return (*flash_backward_p(g, q, k, v, mask, *out, scale, causal, keep, seed), None)
@@ -240,7 +242,9 @@ def _masked_joint(
     return (*found, change if needs[3] else None)
 
 
-def _masked_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _masked_jvp(
+    tangents: Tangents, inputs: Inputs, out: tuple[Value, ...], params: Params,
+) -> tuple[Value | None, Value | None]:  # fmt: skip
     (tq, tk, tv, tm), (q, k, v, mask), (scale, causal, keep, seed) = tangents, inputs, params
     weights, kept = _weights_of(q, k, scale, causal, mask), _kept_of(q, k, keep, seed)
     change = tm
@@ -255,7 +259,7 @@ def _masked_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return (part if total is None else total + part), (weights * change).sum(-1)
 
 
-def _masked_batch(q: Any, k: Any, v: Any, mask: Any, *params: Any) -> Any:
+def _masked_batch(q: Value, k: Value, v: Value, mask: Value, *params: object) -> Any:
     if mask is not None and mask.ndim < q.ndim:
         mask = reshape_p(mask, (mask.shape[0], *(1,) * (q.ndim - mask.ndim), *mask.shape[1:]))
     return masked_flash_p(q, k, v, mask, *params)
@@ -310,7 +314,7 @@ def _masked_in_blocks(
     return masked_flash_p(query, key, value, mask, scale, causal, 1.0 - dropped, seed)[0]
 
 
-def _fits(mask: Tensor, q: Any, k: Any) -> bool:
+def _fits(mask: Tensor, q: Value, k: Any) -> bool:
     """Return whether a kernel can read a mask, and it makes no gradient of its own necessary."""
     array, shape = mask.array, (*q.shape[:-1], k.shape[-2])
     if type(array) is not type(q) or (has_history(mask) and modes.is_grad_enabled()):
@@ -320,7 +324,7 @@ def _fits(mask: Tensor, q: Any, k: Any) -> bool:
     return all(n in (1, m) for n, m in zip(reversed(array.shape), reversed(shape)))
 
 
-def _grouped(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Any:
+def _grouped(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Tensor | None:
     """Return attention where a head of keys serves several of queries, in one kernel on a GPU; or None."""
     heads = key.array.shape[-3]
     if (
@@ -596,7 +600,7 @@ def _head_width(width: int, expected: int, heads: int) -> int:
     return width // heads
 
 
-def _check_projected(key: Tensor, value: Tensor, packed: Any, separate: tuple[Any, Any, Any] | None) -> None:
+def _check_projected(key: Tensor, value: Tensor, packed: Value | None, separate: tuple[Any, Any, Any] | None) -> None:
     """Raise where keys and values do not go together, or weights to project them with are missing."""
     of_key, of_value = tuple(key.array.shape), tuple(value.array.shape)
     if separate is None:
@@ -612,7 +616,7 @@ def _check_projected(key: Tensor, value: Tensor, packed: Any, separate: tuple[An
             raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
 
 
-def _with_padding(mask: Any, padding: Any, count: int, heads: int, source: int) -> Any:
+def _with_padding(mask: Tensor | None, padding: Any, count: int, heads: int, source: int) -> Any:
     """Return a mask of (count * heads, L or 1, source) that leaves out padded keys as well."""
     if padding is None:
         return mask
@@ -624,7 +628,7 @@ def _with_padding(mask: Any, padding: Any, count: int, heads: int, source: int) 
     return padding if mask is None else add_p(mask, padding)
 
 
-def _head_weights(q: Tensor, k: Tensor, mask: Any, dropout_p: float) -> Tensor:
+def _head_weights(q: Tensor, k: Tensor, mask: Value | None, dropout_p: float) -> Tensor:
     """Return the weights of every head, for a caller who wants to see them."""
     weights = matmul(mul_p(q, math.sqrt(1.0 / q.array.shape[-1])), transpose_p(k, 1, 2))
     if mask is not None:
@@ -647,7 +651,7 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, count: int, mask: Any, dropout_p:
     return out.reshape(rows, length, head)
 
 
-def _fitted_mask(mask: Any, length: int, source: int, heads: int) -> Any:
+def _fitted_mask(mask: Tensor | None, length: int, source: int, heads: int) -> Any:
     if mask is None:
         return None
     expected = (length, source) if mask.array.ndim == 2 else (heads, length, source)
@@ -658,7 +662,7 @@ def _fitted_mask(mask: Any, length: int, source: int, heads: int) -> Any:
     return mask.unsqueeze(0) if mask.array.ndim == 2 else mask
 
 
-def _one_more(mask: Any) -> Any:
+def _one_more(mask: Tensor | None) -> Tensor | None:
     return None if mask is None else constant_pad_nd(mask, (0, 1), 0)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.folding import fold
@@ -27,7 +27,7 @@ from .slices import index_add_p
 _int64 = np.dtype("int64")
 
 
-def _check_numbers(input: Any, name: str) -> None:
+def _check_numbers(input: Value, name: str) -> None:
     if not isinstance(input, TensorBase) or of(input.array.dtype).name not in ("int64", "int32"):
         kind = title_of(input.array.dtype) if isinstance(input, TensorBase) else type(input).__name__
         raise RuntimeError(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Out, Tensor, Value
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented
@@ -24,10 +24,10 @@ Number = Any
 # --- Order and equality -----------------------------------------------------------------------------
 
 
-def _ordered(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
+def _ordered(ufunc: np.ufunc, name: str) -> Callable[[Any, Any], Any]:
     """Return a comparison that refuses complex numbers, which NumPy would order by their real parts."""
 
-    def kernel(x: Any, y: Any) -> Any:
+    def kernel(x: Array, y: Value) -> Any:
         if x.dtype.kind == "c":
             raise not_implemented(name, x)
         return ufunc(x, y)
@@ -47,7 +47,7 @@ eq_, ne_, lt_, le_ = inplace(eq_p), inplace(ne_p), inplace(lt_p), inplace(le_p)
 gt_, ge_ = inplace(gt_p), inplace(ge_p)
 
 
-def eq_operator(input: Tensor, other: Any) -> Any:
+def eq_operator(input: Tensor, other: object) -> Any:
     """Answer ``input == other``: with what is neither a tensor nor a number, nothing is equal."""
     try:
         return eq_p(input, other)
@@ -55,7 +55,7 @@ def eq_operator(input: Tensor, other: Any) -> Any:
         return NotImplemented
 
 
-def ne_operator(input: Tensor, other: Any) -> Any:
+def ne_operator(input: Tensor, other: object) -> Any:
     """Answer ``input != other``."""
     try:
         return ne_p(input, other)
@@ -63,7 +63,7 @@ def ne_operator(input: Tensor, other: Any) -> Any:
         return NotImplemented
 
 
-def eq(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def eq(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Compare for equality, element by element.
 
     Examples
@@ -75,31 +75,31 @@ def eq(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
     return into(out, eq_p(input, other))
 
 
-def ne(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def ne(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Compare for inequality, element by element."""
     require_tensor(input, "input", "ne")
     return into(out, ne_p(input, other))
 
 
-def lt(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def lt(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Return where `input` is less than `other`."""
     require_tensor(input, "input", "lt")
     return into(out, lt_p(input, other))
 
 
-def le(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def le(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Return where `input` is less than or equal to `other`."""
     require_tensor(input, "input", "le")
     return into(out, le_p(input, other))
 
 
-def gt(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def gt(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Return where `input` is greater than `other`."""
     require_tensor(input, "input", "gt")
     return into(out, gt_p(input, other))
 
 
-def ge(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def ge(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Return where `input` is greater than or equal to `other`."""
     require_tensor(input, "input", "ge")
     return into(out, ge_p(input, other))
@@ -118,26 +118,26 @@ logical_and_, logical_or_ = inplace(logical_and_p), inplace(logical_or_p)
 logical_xor_, logical_not_ = inplace(logical_xor_p), inplace(logical_not_p)
 
 
-def logical_and(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def logical_and(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Return where both are non-zero."""
     require_pair(input, other, "logical_and")
     return into(out, logical_and_p(input, other))
 
 
-def logical_or(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def logical_or(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Return where at least one is non-zero."""
     require_pair(input, other, "logical_or")
     return into(out, logical_or_p(input, other))
 
 
-def logical_xor(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def logical_xor(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Return where exactly one is non-zero."""
     require_pair(input, other, "logical_xor")
     return into(out, logical_xor_p(input, other))
 
 
 @public(logical_not_p)
-def logical_not(input: Tensor, *, out: Any = None) -> Tensor:
+def logical_not(input: Tensor, *, out: Out = None) -> Tensor:
     """Return where `input` is zero."""
 
 
@@ -149,8 +149,8 @@ bitwise_xor_p = binary(np.bitwise_xor)
 bitwise_not_p = unary(np.invert, name="bitwise_not")
 
 
-def _shift(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
-    def kernel(x: Any, y: Any) -> Any:
+def _shift(ufunc: np.ufunc, name: str) -> Callable[[Any, Any], Any]:
+    def kernel(x: Array, y: Value) -> Any:
         if x.dtype.kind == "b":
             raise not_implemented(name, x)
         return ufunc(x, y)
@@ -166,36 +166,36 @@ bitwise_xor_, bitwise_not_ = inplace(bitwise_xor_p), inplace(bitwise_not_p)
 bitwise_left_shift_, bitwise_right_shift_ = inplace(bitwise_left_shift_p), inplace(bitwise_right_shift_p)
 
 
-def bitwise_and(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def bitwise_and(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Take the bitwise AND of integers, the logical AND of booleans."""
     require_any(input, other, "bitwise_and")
     return into(out, bitwise_and_p(input, other))
 
 
-def bitwise_or(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def bitwise_or(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Take the bitwise OR of integers, the logical OR of booleans."""
     require_any(input, other, "bitwise_or")
     return into(out, bitwise_or_p(input, other))
 
 
-def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Take the bitwise XOR of integers, the logical XOR of booleans."""
     require_any(input, other, "bitwise_xor")
     return into(out, bitwise_xor_p(input, other))
 
 
 @public(bitwise_not_p)
-def bitwise_not(input: Tensor, *, out: Any = None) -> Tensor:
+def bitwise_not(input: Tensor, *, out: Out = None) -> Tensor:
     """Flip the bits of integers, the truth of booleans."""
 
 
-def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Shift the bits of `input` to the left by `other`."""
     require_any(input, other, "bitwise_left_shift")
     return into(out, bitwise_left_shift_p(input, other))
 
 
-def bitwise_right_shift(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def bitwise_right_shift(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Shift the bits of `input` to the right by `other`, keeping the sign."""
     require_any(input, other, "bitwise_right_shift")
     return into(out, bitwise_right_shift_p(input, other))
@@ -214,10 +214,10 @@ def rrshift(input: Tensor, other: Tensor | Number) -> Tensor:
 # --- Kinds of numbers -------------------------------------------------------------------------------
 
 
-def _for_floats(ufunc: Any, of_others: bool) -> Callable[[Any], Any]:
+def _for_floats(ufunc: np.ufunc, of_others: bool) -> Callable[[Any], Any]:
     """Return a test of floats whose answer for integers is known (NumPy converts them to floats first)."""
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         if x.dtype.kind in "biu":
             return module_of(x).full(x.shape, of_others)
         return ufunc(x)
@@ -253,13 +253,13 @@ def isfinite(input: Tensor) -> Tensor:
     return isfinite_p(input)
 
 
-def isposinf(input: Tensor, *, out: Any = None) -> Tensor:
+def isposinf(input: Tensor, *, out: Out = None) -> Tensor:
     """Return where `input` is plus infinity."""
     _refuse_complex(input, "isposinf")
     return into(out, logical_and_p(isinf_p(input), gt_p(input, 0)))
 
 
-def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
+def isneginf(input: Tensor, *, out: Out = None) -> Tensor:
     """Return where `input` is minus infinity."""
     _refuse_complex(input, "isneginf")
     return into(out, logical_and_p(isinf_p(input), lt_p(input, 0)))
@@ -279,7 +279,7 @@ def isreal(input: Tensor) -> Tensor:
     return eq_p(zeros_p(input), 0)
 
 
-def signbit(input: Tensor, *, out: Any = None) -> Tensor:
+def signbit(input: Tensor, *, out: Out = None) -> Tensor:
     """Return where the sign bit is set: for negative numbers and -0.0."""
     _refuse_complex(input, "signbit")
     return into(out, signbit_p(input))
@@ -288,7 +288,7 @@ def signbit(input: Tensor, *, out: Any = None) -> Tensor:
 zeros_p = unary(lambda x: module_of(x).zeros_like(x), name="zeros_like", holomorphic=False)
 
 
-def no_gradient(g: Any) -> Any:
+def no_gradient(g: Value) -> Value:
     """Return zeros like a gradient."""
     return zeros_p(g)
 
@@ -296,7 +296,7 @@ def no_gradient(g: Any) -> Any:
 # --- Closeness --------------------------------------------------------------------------------------
 
 
-def _isclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
+def _isclose(x: Array, y: Array, rtol: Any, atol: Any, equal_nan: Any) -> Any:
     close = x == y
     if equal_nan:
         close = close | (np.isnan(x) & np.isnan(y))

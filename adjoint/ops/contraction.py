@@ -1,19 +1,16 @@
-"""Products of vectors, matrices and batches of them: matmul, linear, einsum and what they express."""
+"""Products of vectors, matrices and batches of them: ``matmul`` and its kin, and ``linear``."""
 
 from __future__ import annotations
 
 import math
 import weakref
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Inputs, Kernel, Operand, Out, Params, Tangents, Tensor, Value
 from ..core import dtypes, modes
-from ..core.device import module_of
-from ..core.failures import not_implemented
 from ..core.folding import Unfolded, fold, part, reveal, shaping, split
 from ..core.nodes import Node, Special, saved_arrays
 from ..core.overrides import answered
@@ -22,19 +19,16 @@ from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
 from ..core.saved import saved_input
 from ..core.tensor import TensorBase
-from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
-from .compare import eq_p, zeros_p
+from .arguments import require_tensor, require_tensors
 from .create import into
-from .elementwise import add_p, mul_p
+from .dimensions import t_p
+from .elementwise import mul_p
 from .precision import autocasting
 from .reduce import sum_p
-from .shape import reshape_p, t_p
-
-Number = Any
+from .shape import reshape_p
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addmv_", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "ger", "inner",
-    "kron", "matmul", "mm", "mv", "outer", "vdot",
+    "bmm", "dot", "ger", "inner", "matmul", "mm", "mv", "outer", "vdot",
 ]  # fmt: skip
 
 f32 = np.dtype("float32")
@@ -55,7 +49,7 @@ def multiply(x: Any, y: Any) -> Any:
     return x @ y
 
 
-def _matmul_x(g: Any, y: Any) -> Any:
+def _matmul_x(g: Value, y: Value) -> Any:
     # Which operand was a vector shows in the ranks: the rule need not save a shape for it.
     if y.ndim == 1:
         return g.reshape((*g.shape, 1)) * y if g.ndim else g * y
@@ -64,7 +58,7 @@ def _matmul_x(g: Any, y: Any) -> Any:
     return product(g, y.swapaxes(-1, -2))
 
 
-def _matmul_y(g: Any, x: Any) -> Any:
+def _matmul_y(g: Value, x: Value) -> Any:
     if x.ndim == 1:
         return g * x if g.ndim == 0 else x.reshape((-1, 1)) * g.reshape((*g.shape[:-1], 1, g.shape[-1]))
     if g.ndim < x.ndim:
@@ -73,7 +67,7 @@ def _matmul_y(g: Any, x: Any) -> Any:
 
 
 @broadcasting
-def _batched_product(x: Any, y: Any) -> Any:
+def _batched_product(x: Value, y: Value) -> Value:
     # Here every operand has a batch axis in front (perhaps of size 1), and its own axes behind.
     vector_x, vector_y = x.ndim == 2, y.ndim == 2
     if y.ndim == 3 and y.shape[0] == 1 and x.shape[0] != 1:  # one matrix for the whole batch: one product
@@ -94,18 +88,18 @@ def _batched_product(x: Any, y: Any) -> Any:
     return out
 
 
-def with_rank(x: Any, rank: int) -> Any:
+def with_rank(x: Value, rank: int) -> Value:
     """Return a batched value with axes of size 1 put after its batch axis."""
     return x if x.ndim == rank else x.reshape((x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]))
 
 
-def _split_product(node: Any) -> None:
+def _split_product(node: Node) -> None:
     from .steps import split_product  # for those who look at the graph alone
 
     split_product(node)
 
 
-def _explain_mm(error: Exception, x: Any, y: Any) -> Exception | None:
+def _explain_mm(error: Exception, x: Value, y: Value) -> Exception | None:
     if x.ndim == 2 == y.ndim and x.shape[1] != y.shape[0]:
         return cannot_multiply(x.shape, y.shape)
     return None
@@ -120,13 +114,28 @@ def cannot_multiply(a: Sequence[int], b: Sequence[int]) -> RuntimeError:
     )
 
 
-def _explain_mv(error: Exception, x: Any, y: Any) -> Exception | None:
+def cannot_expand(have: tuple[int, ...], want: tuple[int, ...]) -> RuntimeError:
+    """Return the error of a term that does not expand to the shape of a product."""
+    lead = len(want) - len(have)
+    if lead < 0:
+        return RuntimeError(
+            f"expand(adjoint.FloatTensor{{{list(have)}}}, size={list(want)}): the number of sizes provided "
+            f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
+        )
+    dim = next(i for i in reversed(range(len(have))) if have[i] not in (1, want[lead + i]))
+    return RuntimeError(
+        f"The expanded size of the tensor ({want[lead + dim]}) must match the existing size ({have[dim]}) at "
+        f"non-singleton dimension {lead + dim}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+    )
+
+
+def _explain_mv(error: Exception, x: Value, y: Value) -> Exception | None:
     if x.shape[1] == y.shape[0]:
         return None
     return RuntimeError(f"size mismatch, got input ({x.shape[0]}), mat ({x.shape[0]}x{x.shape[1]}), vec ({y.shape[0]})")
 
 
-def _explain_dot(error: Exception, x: Any, y: Any) -> Exception | None:
+def _explain_dot(error: Exception, x: Value, y: Value) -> Exception | None:
     return RuntimeError(
         f"inconsistent tensor size, expected tensor [{x.shape[0]}] and src [{y.shape[0]}] to have the "
         "same number "
@@ -134,7 +143,7 @@ def _explain_dot(error: Exception, x: Any, y: Any) -> Exception | None:
     )
 
 
-def _explain_matmul(error: Exception, x: Any, y: Any) -> Exception | None:
+def _explain_matmul(error: Exception, x: Value, y: Value) -> Exception | None:
     if isinstance(error, NotImplementedError):
         return error
     a = (1, *x.shape) if x.ndim == 1 else tuple(x.shape)
@@ -202,7 +211,7 @@ matmul_p: Primitive = binary(
 
 
 def check_dtypes(
-    a: Any, b: Any, sentence: str = "expected m1 and m2 to have the same dtype, but got: {} != {}"
+    a: Value, b: Value, sentence: str = "expected m1 and m2 to have the same dtype, but got: {} != {}"
 ) -> None:
     """Raise if two operands differ in dtype, unless autocast is about to make them equal."""
     if a.dtype != b.dtype and (modes.local.autocast is None or 8 in (a.dtype.itemsize, b.dtype.itemsize)):
@@ -223,7 +232,7 @@ def _c_name(dtype: Any) -> str:
     return _C_NAMES.get(name, name)
 
 
-def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def matmul(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Multiply matrices, vectors, or batches of them.
 
     Two vectors give their dot product, a matrix and a vector a vector; with more dims the last two are
@@ -249,7 +258,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     return result if out is None else into(out, result)
 
 
-def _choose(rank_x: int, rank_y: int) -> Any:
+def _choose(rank_x: int, rank_y: int) -> Kernel:
     if rank_x == 2 == rank_y:
         return mm_p
     if rank_x == 0 or rank_y == 0:
@@ -272,7 +281,7 @@ def product(x: Any, y: Any) -> Any:
 by_ufunc[np.matmul] = product
 
 
-def matmul_operator(input: Tensor, other: Any) -> Any:
+def matmul_operator(input: Tensor, other: Operand | Array) -> Any:
     """Answer ``input @ other``."""
     if type(other) is type(input):  # the fast path: two plain tensors
         a, b = input.array, other.array
@@ -285,7 +294,7 @@ def matmul_operator(input: Tensor, other: Any) -> Any:
     return matmul(input, other)
 
 
-def rmatmul_operator(input: Tensor, other: Any) -> Any:
+def rmatmul_operator(input: Tensor, other: Operand | Array) -> Any:
     """Answer ``other @ input``."""
     if isinstance(other, TensorBase):
         return matmul(cast(Any, other), input)
@@ -305,7 +314,7 @@ def _check_ranks(name: str, x: Tensor, y: Tensor, ranks: tuple[int, int]) -> Non
         )
 
 
-def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+def mm(input: Tensor, mat2: Tensor, *, out: Out = None) -> Tensor:
     """Multiply two matrices."""
     try:
         ranks = input.array.ndim, mat2.array.ndim
@@ -322,7 +331,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return into(out, mm_p(input, mat2))
 
 
-def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+def bmm(input: Tensor, mat2: Tensor, *, out: Out = None) -> Tensor:
     """Multiply two batches of matrices, one by one."""
     try:
         a, b = input.array.shape, mat2.array.shape
@@ -348,7 +357,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 
 
 @autocasting
-def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
+def mv(input: Tensor, vec: Tensor, *, out: Out = None) -> Tensor:
     """Multiply a matrix by a vector."""
     if input.array.ndim != 2 or vec.array.ndim != 1:
         _check_ranks("mv", input, vec, (2, 1))
@@ -358,7 +367,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
 
 
 @autocasting
-def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
+def dot(input: Tensor, tensor: Tensor, *, out: Out = None) -> Tensor:
     """Multiply two vectors element by element and add up.
 
     Examples
@@ -383,14 +392,14 @@ def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
 
 
 @autocasting
-def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def vdot(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Multiply the conjugate of a vector by another one and add up."""
     _check_vectors(input, other, "vdot")
     found = dot_p(input.conj() if input.array.dtype.kind == "c" else input, other)
     return into(out, fold(found, "VdotBackward0", input, other, self=(0,), other=(1,)))
 
 
-def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def inner(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Take the dot products of the last dims of both."""
     a, b = input.array, other.array
     if a.ndim == 0 or b.ndim == 0:
@@ -408,7 +417,7 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     return into(out, tensordot(input, other, ([a.ndim - 1], [b.ndim - 1])))
 
 
-def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
+def outer(input: Tensor, vec2: Tensor, *, out: Out = None) -> Tensor:
     """Multiply each element of one vector by each of another."""
     for rank, name in ((input.array.ndim, "self"), (vec2.array.ndim, "vec2")):
         if rank != 1:
@@ -416,163 +425,27 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     return into(out, mul_p(reshape_p(input, (input.array.shape[0], 1)), vec2))
 
 
-def ger(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
+def ger(input: Tensor, vec2: Tensor, *, out: Out = None) -> Tensor:
     """Multiply each element of one vector by each of another."""
     return outer(input, vec2, out=out)
-
-
-# --- Products added to something ------------------------------------------------------------------------
-
-
-def _added(input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tuple[int, ...], out: Any = None) -> Tensor:
-    """Return ``beta * input + alpha * term``; with ``beta=0`` what is in `input` does not count."""
-    if input.array.shape != shape:
-        try:
-            fits = np.broadcast_shapes(input.array.shape, shape) == shape
-        except ValueError:
-            fits = False
-        if not fits:
-            raise _cannot_expand(tuple(input.array.shape), shape)
-    if modes.unusual and modes.local.autocast is not None:
-        (input,) = modes.local.autocast(mm_p.op, (input,))
-    alpha, beta = _as_elements(alpha, term), _as_elements(beta, term)
-    if alpha != 1:
-        term = mul_p(term, alpha)
-    if beta == 0:
-        if input.requires_grad and modes.local.grad:  # it has a gradient, of zeros
-            from .piecewise import where_p
-
-            term = add_p(term, where_p(eq_p(zeros_p(input), 0), 0, input))
-        return into(out, term)
-    return into(out, add_p(term, input if beta == 1 else mul_p(input, beta)))
-
-
-def _as_elements(factor: Number, x: Tensor) -> Number:
-    """Return a factor as a number of the kind that `x` holds: integers are not scaled by fractions."""
-    kind = x.array.dtype.kind
-    return bool(factor) if kind == "b" else int(factor) if kind in "iu" else factor
-
-
-def _cannot_expand(have: tuple[int, ...], want: tuple[int, ...]) -> RuntimeError:
-    lead = len(want) - len(have)
-    if lead < 0:
-        return RuntimeError(
-            f"expand(adjoint.FloatTensor{{{list(have)}}}, size={list(want)}): the number of sizes provided "
-            f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
-        )
-    dim = next(i for i in reversed(range(len(have))) if have[i] not in (1, want[lead + i]))
-    return RuntimeError(
-        f"The expanded size of the tensor ({want[lead + dim]}) must match the existing size ({have[dim]}) at "
-        f"non-singleton dimension {lead + dim}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
-    )
-
-
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
-    """Return ``beta * input + alpha * (mat1 @ mat2)``."""
-    for name, m in (("mat1", mat1), ("mat2", mat2)):
-        if m.array.ndim != 2:
-            raise RuntimeError(f"{name} must be a matrix, got {m.array.ndim}-D tensor")
-    check_dtypes(mat1.array, mat2.array)
-    check_dtypes(input.array, mat1.array, "self and mat2 must have the same dtype, but got {} and {}")
-    term = mm_p(mat1, mat2)
-    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
-    return fold(found, "AddmmBackward0", input, mat1, mat2, alpha=alpha, beta=beta, mat1=(1,), mat2=(2,))
-
-
-@autocasting
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
-    """Return ``beta * input + alpha * (mat @ vec)``."""
-    term = mv(mat, vec)
-    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
-    return fold(found, "AddmvBackward0", input, mat, vec, alpha=alpha, beta=beta, mat=(1,), vec=(2,))
-
-
-@autocasting
-def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
-) -> Tensor:
-    """Return ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
-    term = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
-    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
-    return fold(found, "AddbmmBackward0", input, batch1, batch2, alpha=alpha, beta=beta, batch1=(1,), batch2=(2,))
-
-
-def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
-) -> Tensor:
-    """Return ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
-    term = bmm(batch1, batch2)
-    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
-    return fold(found, "BaddbmmBackward0", input, batch1, batch2, alpha=alpha, beta=beta, batch1=(1,), batch2=(2,))
-
-
-@autocasting
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
-    """Return ``beta * input + alpha * outer(vec1, vec2)``."""
-    for name, value in (("beta", beta), ("alpha", alpha)):
-        if isinstance(value, bool) and input.array.dtype.kind != "b":
-            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    term = outer(vec1, vec2)
-    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
-    return fold(found, "AddrBackward0", input, vec1, vec2, alpha=alpha, beta=beta, vec1=(1,), vec2=(2,))
-
-
-def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """Overwrite `input` with ``beta * input + alpha * (mat1 @ mat2)``."""
-    return _overwrite(input, mm(mat1, mat2), beta, alpha)
-
-
-def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """Overwrite `input` with ``beta * input + alpha * (mat @ vec)``."""
-    return _overwrite(input, mv(mat, vec), beta, alpha)
-
-
-def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """Overwrite `input` with ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
-    return _overwrite(input, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)
-
-
-def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """Overwrite `input` with ``beta * input + alpha * (batch1 @ batch2)``."""
-    return _overwrite(input, bmm(batch1, batch2), beta, alpha)
-
-
-def addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """Overwrite `input` with ``beta * input + alpha * outer(vec1, vec2)``."""
-    return _overwrite(input, outer(vec1, vec2), beta, alpha)
-
-
-def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tensor:
-    if input.array.shape != term.array.shape:
-        raise RuntimeError(
-            f"the written tensor has shape {list(input.array.shape)}, but the result has "
-            f"{list(term.array.shape)}: "
-            "an in-place op cannot change it"
-        )
-    alpha, beta = _as_elements(alpha, term), _as_elements(beta, term)
-    if beta == 0:
-        return input.copy_(term if alpha == 1 else mul_p(term, alpha))
-    if beta != 1:
-        input.mul_(beta)
-    return input.add_(term, alpha=alpha)
 
 
 # --- linear ---------------------------------------------------------------------------------------------
 
 
-def _project(x: Any, weight: Any) -> Any:
+def _project(x: Value, weight: Value) -> Any:
     return multiply(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
 
 
-def _linear(x: Any, weight: Any, bias: Any) -> Any:
+def _linear(x: Value, weight: Value, bias: Value) -> Any:
     return _project(x, weight) + bias
 
 
-def _linear_x(g: Any, y: Any) -> Any:
+def _linear_x(g: Value, y: Value) -> Value:
     return product(g, y) if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
 
 
-def _linear_weight(g: Any, x: Any) -> Any:
+def _linear_weight(g: Value, x: Value) -> Any:
     count = math.prod(x.shape[:-1])
     rows = x.reshape((count, x.shape[-1]))
     if g.ndim < x.ndim:  # the weight is a vector
@@ -580,7 +453,9 @@ def _linear_weight(g: Any, x: Any) -> Any:
     return product(g.reshape((count, g.shape[-1])).swapaxes(0, 1), rows)
 
 
-def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
+def _linear_back(
+    g: Value, x: Value, weight: Value, needs: tuple[bool, ...],
+) -> tuple[Value | None, Tensor | None, Value | None]:  # fmt: skip
     gx = _linear_x(g, weight) if needs[0] else None
     gw = _linear_weight(g, x) if needs[1] else None
     gb = None
@@ -590,7 +465,7 @@ def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
     return gx, gw, gb
 
 
-def _linear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _linear_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value | None:
     (tx, tw, tb), (x, weight, _) = tangents, inputs
     total = None
     for term in (
@@ -603,12 +478,12 @@ def _linear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
 
 
 @broadcasting
-def _linear_batch(x: Any, weight: Any, bias: Any) -> Any:
+def _linear_batch(x: Value, weight: Value, bias: Value) -> Any:
     out = _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)
     return out + with_rank(bias, out.ndim)
 
 
-def _run_unfolded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_unfolded(node: Any, g: Value, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     (*b, x, turned), shadow = edges, node.extra.shadow
     gx, gw, *gb = shadow.op.run(shadow, g, (x, turned, *b), saved)
     return (*gb, gx, None if gw is None else t_p(gw))
@@ -623,7 +498,7 @@ def _unfold_linear(node: Node) -> None:
     reveal(node, _addmm if b else _mm, (*b, x, None if w is None else part(node, t_p.op, (w,))))
 
 
-def _split_linear(node: Any) -> None:
+def _split_linear(node: Node) -> None:
     """Show the views of the input and of the result that torch multiplies matrices between."""
     x = _kept(node, 0)
     if x is None or x.ndim == 2 or x.size == 0:
@@ -638,14 +513,14 @@ def _split_linear(node: Any) -> None:
     split(node, ahead, op, (rows[0], out), (*b, flat, turned))
 
 
-def _kept(node: Any, position: int) -> Any:
+def _kept(node: Node, position: int) -> Any:
     """Return an operand that a node keeps as it is; None if it does not."""
     if type(node.saved) is not tuple or node.targets is not None:
         return None
     return dict(saved_arrays(node, node.saved)).get(position)
 
 
-def _run_flat(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_flat(node: Any, g: Value, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     """Run the rule of an input of other than two dimensions between the views of it and of the result."""
     (*b, x, turned), shadow = edges, node.extra.shadow
     given = _operand(saved, shadow, 0)
@@ -677,11 +552,11 @@ def _matrix(x: Any) -> Any:
     return x if x is None or x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
-def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> Exception | None:
+def _explain_linear(error: Exception, x: Value, weight: Value, bias: Value | None = None) -> Exception | None:
     if weight.ndim == 2 and x.shape[-1:] != weight.shape[-1:]:
         return cannot_multiply((math.prod(x.shape[:-1]), x.shape[-1]), weight.shape[::-1])
     if bias is not None and weight.ndim == 2 and tuple(bias.shape) != (weight.shape[0],):
-        return _cannot_expand(tuple(bias.shape), (*x.shape[:-1], weight.shape[0]))
+        return cannot_expand(tuple(bias.shape), (*x.shape[:-1], weight.shape[0]))
     return None
 
 
@@ -727,7 +602,7 @@ for _kind in (_mm.node, _flat_mm.node):
     _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Any = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Out = None) -> Tensor:
     """Multiply by the transpose of `weight` and add `bias`: what ``nn.Linear`` computes.
 
     Examples
@@ -764,113 +639,3 @@ def _check_linear(input: int, weight: int) -> None:
         raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {input}D and {weight}D")
     if weight > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight}D: the weight of linear()")
-
-
-# --- Made of products ------------------------------------------------------------------------------
-
-
-def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Put `other`, scaled by each element of `input`, in that element's place."""
-    require_tensor(input, "input", "kron")
-    require_tensor(other, "other", "kron")
-    a, b = tuple(input.array.shape), tuple(other.array.shape)
-    rank = max(len(a), len(b))
-    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    left = reshape_p(input, tuple(n for m in a for n in (m, 1)))
-    right = reshape_p(other, tuple(n for m in b for n in (1, m)))
-    return into(out, reshape_p(mul_p(left, right), tuple(m * n for m, n in zip(a, b))))
-
-
-def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
-    """Multiply matrices in the order that takes the fewest operations."""
-    if len(matrices) == 1 and isinstance(matrices[0], list | tuple):
-        matrices = tuple(matrices[0])
-    if not matrices:
-        raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    require_all_tensors(matrices)
-    for i, m in enumerate(matrices):
-        if m.array.ndim != 2:
-            raise RuntimeError(f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul")
-    return matrices[0] if len(matrices) == 1 else into(out, multiply_chain(list(matrices)))
-
-
-def multiply_chain(matrices: list[Tensor]) -> Tensor:
-    """Multiply matrices pair by pair, in the cheapest order."""
-    n = len(matrices)
-    p = [matrices[0].array.shape[0], *(m.array.shape[1] for m in matrices)]
-    for a, b in pairwise(matrices):
-        if a.array.shape[1] != b.array.shape[0]:
-            raise cannot_multiply(a.array.shape, b.array.shape)
-    cost = [[0] * n for _ in range(n)]
-    split = [[0] * n for _ in range(n)]
-    for length in range(1, n):
-        for i in range(n - length):
-            j = i + length
-            cost[i][j], split[i][j] = min(
-                (cost[i][k] + cost[k + 1][j] + p[i] * p[k + 1] * p[j + 1], k) for k in range(i, j)
-            )
-
-    def build(i: int, j: int) -> Tensor:
-        return matrices[i] if i == j else matmul(build(i, split[i][j]), build(split[i][j] + 1, j))
-
-    return build(0, n - 1)
-
-
-def _cross(x: Any, y: Any, axis: Any) -> Any:
-    before = (slice(None),) * axis
-    left, right = ([a[(*before, i)] for i in range(3)] for a in (x, y))
-    shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
-    out = module_of(x).empty(shape, x.dtype)
-    for i in range(3):
-        part = out[(*before, i)]
-        j, k = i - 2, i - 1  # the two others, in their order around
-        np.multiply(left[j], right[k], out=part)
-        part -= left[k] * right[j]
-    return out
-
-
-def _cross_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (tx, ty), (x, y) = tangents, inputs
-    parts = [cross_p(a, b, *params) for a, b in ((tx, y), (x, ty)) if a is not None and b is not None]
-    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-
-cross_p: Primitive = nary(
-    _cross,
-    inputs=2,
-    x=lambda g, y, axis: cross_p(y, g, axis),
-    y=lambda g, x, axis: cross_p(g, x, axis),
-    jvp=_cross_jvp,
-    batch=broadcasting(lambda x, y, axis: cross_p(x, y, axis + 1)),
-    promotes=True,
-    holomorphic=True,
-    node_name="LinalgCrossBackward0",
-    saved={"x": "self", "y": "other", "axis": "dim"},
-)
-
-
-@autocasting
-def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
-    """Take the vector product along a dim of size 3; the first such one unless `dim` is given."""
-    dim = dim if axis is None else either(dim, axis)
-    if dim is None:
-        shape = np.broadcast_shapes(input.array.shape, other.array.shape)
-        if 3 not in shape:
-            raise RuntimeError("no dimension of size 3 in input; cross needs vectors of three elements")
-        dim = shape.index(3)
-    return cross_along(input, other, dim, out)
-
-
-def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tensor:
-    """Take the vector product along `dim`."""
-    a, b = tuple(input.array.shape), tuple(other.array.shape)
-    if len(a) != len(b):
-        raise RuntimeError(
-            f"linalg.cross: inputs must have the same number of dimensions, but got {len(a)} and {len(b)}"
-        )
-    if "b" in (input.array.dtype.kind, other.array.dtype.kind):
-        raise not_implemented("cross", input.array if input.array.dtype.kind == "b" else other.array)
-    axis = dim_in(dim, len(a))
-    if a[axis] != 3 or b[axis] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}")
-    return into(out, cross_p(input, other, axis))

@@ -11,12 +11,12 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor, Value
+from .._typing import Array, Inputs, Ints, Params, Shape, Tangents, Tensor, Value
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.payload import broadcasting
@@ -25,15 +25,15 @@ from ..core.tensor import TensorBase
 from .arguments import count_of, require_tensor
 from .compare import zeros_p
 from .contraction import check_dtypes
+from .dimensions import permute, permute_p, squeeze_p, unsqueeze_p
 from .index import select_p
 from .reduce import sum_p
-from .shape import expand_p, permute, permute_p, reshape_p, squeeze_p, unsqueeze_p
+from .shape import expand_p, reshape_p
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "convolution",
 ]  # fmt: skip
-Ints = tuple[int, ...]
 
 # --- The primitives ---------------------------------------------------------------------------------
 
@@ -156,9 +156,9 @@ def _weight_y(g: Array, x: Array, y_shape: Shape, stride: Shape, before: Shape, 
     return conv_p(x, g, None, stride, before, dilation, groups, tuple(y_shape[2:]))
 
 
-def _tangent(primitive: Any, tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
+def _tangent(primitive: Primitive, tangents: Any, inputs: Any, out: Array, params: Params) -> Value | None:
     (tx, tw, tb), (x, w, _) = tangents, inputs
-    total = None if tx is None else primitive(tx, w, None, *params)
+    total: Value | None = None if tx is None else primitive(tx, w, None, *params)
     if tw is not None:
         part = primitive(x, tw, None, *params)
         total = part if total is None else total + part
@@ -167,15 +167,15 @@ def _tangent(primitive: Any, tangents: Any, inputs: Any, out: Array, params: Any
     return total
 
 
-def _conv_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
+def _conv_tangent(tangents: Tangents, inputs: Inputs, out: Array, params: Params) -> Value | None:
     return _tangent(conv_p, tangents, inputs, out, params)
 
 
-def _transpose_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
+def _transpose_tangent(tangents: Tangents, inputs: Inputs, out: Array, params: Params) -> Value | None:
     return _tangent(conv_transpose_p, tangents, inputs, out, params)
 
 
-def _along_channels(b: Array, rank: int) -> Any:
+def _along_channels(b: Array, rank: int) -> Value:
     return reshape_p(b, (*b.shape, *(1,) * (rank - 2)))
 
 
@@ -205,7 +205,7 @@ def _from_channels(x: Value, size: int) -> Tensor:
     return permute_p(split, (1, 0, *range(2, len(shape) + 1)))
 
 
-def _batch(primitive: Primitive, x: Any, w: Array, b: Array | None, groups: int, *rest: Any) -> Tensor:
+def _batch(primitive: Primitive, x: Value, w: Array, b: Array | None, groups: int, *rest: Any) -> Tensor:
     """Fold a batch of convolutions into one: of more samples if the weight is shared, else of more groups."""
     count = max(x.shape[0], w.shape[0], 1 if b is None else b.shape[0])
     *window, size = rest
@@ -230,8 +230,8 @@ def _conv_batch(
 
 @broadcasting
 def _transpose_batch(
-    x: Array, w: Array, b: Array, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
-) -> Any:
+    x: Array, w: Array, b: Array, stride: Ints, before: Shape, dilation: Ints, groups: int, size: Shape
+) -> Value:
     return _batch(conv_transpose_p, x, w, b, groups, stride, before, dilation, size)
 
 
@@ -287,7 +287,7 @@ conv_weight_p: Primitive = nary(
 # --- Arguments --------------------------------------------------------------------------------------
 
 
-def ints_of(value: Any, count: int, name: str, op: str) -> Ints:
+def ints_of(value: Any, count: int, name: str, op: str) -> Shape:
     """Return one int per spatial dimension, from an int or a sequence of one or of `count`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (count_of(value, name),) * count
@@ -307,7 +307,7 @@ def ints_of(value: Any, count: int, name: str, op: str) -> Ints:
     return values
 
 
-def _check_types(x: Array, weight: Any, bias: Any) -> None:
+def _check_types(x: Array, weight: Value, bias: Any) -> None:
     if x.dtype.kind == "b":
         raise not_implemented("convolution", x)
     sentence = "Input type ({}) and %s type ({}) should be the same"
@@ -317,8 +317,8 @@ def _check_types(x: Array, weight: Any, bias: Any) -> None:
 
 
 def _check(
-    op: str, x: Ints, weight: Ints, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int,
-    transposed: bool, output_padding: Ints,
+    op: str, x: Shape, weight: Shape, bias: Any, stride: Shape, padding: Shape, dilation: Shape, groups: int,
+    transposed: bool, output_padding: Shape,
 ) -> None:  # fmt: skip
     """Raise torch's error for shapes and arguments that do not belong together; `x` has a batch dimension."""
     rank = len(weight)
@@ -363,7 +363,7 @@ def _check(
         )
 
 
-def _check_reach(x: Ints, weight: Ints, padding: Ints, dilation: Ints) -> None:
+def _check_reach(x: Shape, weight: Shape, padding: Shape, dilation: Shape) -> None:
     sizes = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
     reaches = [d * (k - 1) + 1 for k, d in zip(weight[2:], dilation, strict=True)]
     if any(n < r for n, r in zip(sizes, reaches, strict=True)):
@@ -373,7 +373,7 @@ def _check_reach(x: Ints, weight: Ints, padding: Ints, dilation: Ints) -> None:
         )
 
 
-def _same(op: str, weight: Ints, stride: Ints, padding: str, dilation: Ints) -> tuple[Ints, Ints]:
+def _same(op: str, weight: Shape, stride: Shape, padding: str, dilation: Shape) -> tuple[Shape, Shape]:
     """Return the padding before and in total for a padding given in words."""
     if padding == "valid":
         return (0,) * len(dilation), (0,) * len(dilation)
@@ -385,7 +385,7 @@ def _same(op: str, weight: Ints, stride: Ints, padding: str, dilation: Ints) -> 
     return tuple(t // 2 for t in total), total
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -407,8 +407,8 @@ def _prepared(op: str, rank: int, input: Tensor, weight: Tensor, bias: Any) -> t
 
 @functools.lru_cache(4096, typed=True)
 def _geometry(
-    op: str, rank: int, x: Ints, w: Ints, b: Array, stride: Any, padding: Any, dilation: Any, groups: int
-) -> tuple[Ints, Ints, Ints, Ints]:
+    op: str, rank: int, x: Shape, w: Shape, b: Array, stride: Ints, padding: Any, dilation: Ints, groups: int
+) -> tuple[Shape, Shape, Shape, Shape]:
     """Return the stride, where windows begin, the dilation and the size of the result."""
     stride = ints_of(stride, rank, "stride", op)
     dilation = ints_of(dilation, rank, "dilation", op)
@@ -427,7 +427,7 @@ def _geometry(
 
 
 def _convolved(
-    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
+    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Ints, padding: Ints | str, dilation: Ints,
     groups: int,
 ) -> Tensor:  # fmt: skip
     input, single = _prepared(op, rank, input, weight, bias)
@@ -441,8 +441,8 @@ def _convolved(
 
 
 def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    dilation: Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Slide kernels `weight` (O, C / groups, K) along `input` (N, C, L) or (C, L).
 
@@ -458,8 +458,8 @@ def conv1d(
 
 
 def conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    dilation: Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Slide kernels `weight` (O, C / groups, KH, KW) over `input` (N, C, H, W) or (C, H, W).
 
@@ -474,8 +474,8 @@ def conv2d(
 
 
 def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    dilation: Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Slide kernels `weight` (O, C / groups, KD, KH, KW) through `input` (N, C, D, H, W) or (C, D, H, W)."""
     return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
@@ -493,9 +493,9 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 
 @functools.lru_cache(4096, typed=True)
 def _transposed_geometry(
-    op: str, rank: int, x: Ints, w: Ints, b: Array, stride: Any, padding: Any, output_padding: Any, groups: int,
-    dilation: Any,
-) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
+    op: str, rank: int, x: Shape, w: Shape, b: Array, stride: Ints, padding: Ints | str, output_padding: Ints,
+    groups: int, dilation: Ints,
+) -> tuple[Shape, Shape, Shape, Shape]:  # fmt: skip
     stride, padding = ints_of(stride, rank, "stride", op), ints_of(padding, rank, "padding", op)
     dilation = ints_of(dilation, rank, "dilation", op)
     extra = ints_of(output_padding, rank, "output_padding", op)
@@ -518,8 +518,8 @@ def _transposed_geometry(
 
 
 def _transposed(
-    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any,
-    output_padding: Any, groups: int, dilation: Any,
+    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Ints, padding: Ints | str,
+    output_padding: Ints, groups: int, dilation: Ints,
 ) -> Tensor:  # fmt: skip
     input, single = _prepared(op, rank, input, weight, bias)
     stride, before, dilation, size = _transposed_geometry(
@@ -532,8 +532,8 @@ def _transposed(
 
 
 def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
     """Lay kernels `weight` (C, O / groups, K) down along a longer result: the gradient of `conv1d`.
 
@@ -547,24 +547,24 @@ def conv_transpose1d(
 
 
 def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
     """Lay kernels `weight` (C, O / groups, KH, KW) down over a larger result: the gradient of `conv2d`."""
     return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
+    output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
     """Lay kernels `weight` (C, O / groups, KD, KH, KW) down in a larger result: the gradient of `conv3d`."""
     return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def convolution(
-    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints | str, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int,
 ) -> Tensor:  # fmt: skip
     """Convolve, forward or transposed, in as many dimensions as `weight` has."""
     rank = weight.array.ndim - 2
@@ -602,7 +602,7 @@ im2col_p = parametric(_im2col, x=_im2col_x, jvp="linear", batch="same", node_nam
 col2im_p = parametric(_col2im, x=_col2im_x, jvp="linear", batch="same", node_name="Col2ImBackward0")
 
 
-def _window_arguments(op: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> list[Ints]:
+def _window_arguments(op: str, kernel_size: Ints, dilation: Ints, padding: Ints | str, stride: Ints) -> list[Shape]:
     values = []
     for name, value, least in (
         ("kernel_size", kernel_size, 1), ("dilation", dilation, 1), ("padding", padding, 0), ("stride", stride, 1),
@@ -615,14 +615,14 @@ def _window_arguments(op: str, kernel_size: Any, dilation: Any, padding: Any, st
     return values
 
 
-def _counts(shape: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Ints:
+def _counts(shape: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Shape:
     return tuple(
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, k, d, p, s in zip(shape, kernel, dilation, padding, stride, strict=True)
     )
 
 
-def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints | str = 0, stride: Ints = 1) -> Tensor:
     """Return the windows of images (N, C, H, W) as columns (N, C * KH * KW, L).
 
     Examples
@@ -652,8 +652,9 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
 
 
 def fold(
-    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Tensor:
+    input: Tensor, output_size: Ints | Sequence[int | None], kernel_size: Ints, dilation: Ints = 1,
+    padding: Ints | str = 0, stride: Ints = 1,
+) -> Tensor:  # fmt: skip
     """Put columns (N, C * KH * KW, L) back as images (N, C, *output_size), added up where windows overlap.
 
     Examples

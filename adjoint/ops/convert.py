@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import printing
-from .._typing import Tensor
+from .._typing import Array, DeviceLike, DTypeArg, Kernel, MemoryFormat, Operand, Shape, Tangents, Tensor, Value
 from ..core import device as devices
 from ..core import dtypes, layout, modes, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
@@ -45,7 +45,7 @@ def host(array: Any, what: str) -> Any:
 # --- dtype and device -------------------------------------------------------------------------------
 
 
-def _move(x: Any, place: Any, home: Any) -> Any:
+def _move(x: Value, place: Any, home: Any) -> Any:
     return devices.place_array(x, devices.device(place))
 
 
@@ -59,8 +59,8 @@ move_p: Primitive = parametric(
 
 
 def to(
-    input: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
-    copy: bool = False, memory_format: Any = None, other: Any = None,
+    input: Tensor, *args: Any, dtype: DTypeArg = None, device: DeviceLike = None, non_blocking: bool = False,
+    copy: bool = False, memory_format: MemoryFormat = None, other: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with another dtype or on another device; itself where nothing changes.
 
@@ -107,7 +107,7 @@ def _check_places(args: tuple[Any, ...]) -> None:
             raise TypeError(f"to(): argument '{name}' must be bool, not {type(flag).__name__}")
 
 
-def converted(input: Any, dtype: Any, device: Any, copy: bool, memory_format: Any) -> Tensor:
+def converted(input: Any, dtype: DTypeArg, device: DeviceLike, copy: bool, memory_format: MemoryFormat) -> Tensor:
     """Return `input` of a dtype and on a device; None leaves either as it is."""
     out: Tensor = input
     if device is not None:
@@ -125,10 +125,10 @@ def converted(input: Any, dtype: Any, device: Any, copy: bool, memory_format: An
     return out
 
 
-def caster(wanted: dtype, name: str | None = None) -> Any:
+def caster(wanted: dtype, name: str | None = None) -> Kernel:
     """Return a method that converts to one dtype, such as ``Tensor.float``."""
 
-    def method(input: Tensor, memory_format: Any = None) -> Tensor:
+    def method(input: Tensor, memory_format: MemoryFormat = None) -> Tensor:
         if memory_format is not None:
             return converted(input, wanted, None, False, memory_format)
         return input if input.array.dtype == wanted.np else cast(input, wanted.np)
@@ -138,12 +138,14 @@ def caster(wanted: dtype, name: str | None = None) -> Any:
     return method
 
 
-def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
+def cpu(input: Tensor, memory_format: MemoryFormat = None) -> Tensor:
     """Return `input` in the host's memory."""
     return converted(input, None, devices.CPU, False, memory_format)
 
 
-def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+def cuda(
+    input: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: MemoryFormat = None,
+) -> Tensor:  # fmt: skip
     """Return `input` in a GPU's memory."""
     return converted(input, None, "cuda" if device is None else device, False, memory_format)
 
@@ -157,7 +159,7 @@ def type_name(x: Any) -> str:
     return f"{printing.PACKAGE}.{place}{dtypes.of(x.array.dtype).title}Tensor"
 
 
-def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+def type_(input: Tensor, dtype: DTypeArg | str = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     """Return the name of the type, or `input` converted to another type.
 
     Examples
@@ -196,13 +198,13 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 # --- Writing ----------------------------------------------------------------------------------------
 
 
-def _copy(x: Any, y: Any) -> Any:
+def _copy(x: Array, y: Array) -> Any:
     if y.dtype.kind == "c" and x.dtype.kind != "c":
         y = y.real
     return devices.place_array(y, devices.of(x))
 
 
-def _copy_y(g: Any, y_shape: Any, y_dtype: Any) -> Any:
+def _copy_y(g: Value, y_shape: Shape, y_dtype: Any) -> Any:
     return primitive.fit(g, y_shape, y_dtype)
 
 
@@ -219,18 +221,18 @@ copy_p = nary(
 _copy_op = nodes.registry["copy"]
 
 
-def _copy_tangent(tangents: Any, out: Any) -> Any:
+def _copy_tangent(tangents: Tangents, out: Any) -> Value:
     t = tangents[1]
     return zeros_p(out) if t is None else expand_p(primitive.cast(t, out.dtype), tuple(out.shape))
 
 
-def _copy_batch(x: Any, y: Any) -> Any:
+def _copy_batch(x: Any, y: Value) -> Value:
     missing = len(x.shape) - len(y.shape)
     y = reshape_p(y, (y.shape[0], *(1,) * missing, *y.shape[1:]))
     return expand_p(primitive.cast(y, x.dtype), tuple(x.shape))
 
 
-def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+def copy_(input: Tensor, src: Value | Operand, non_blocking: bool = False) -> Tensor:
     """Overwrite `input` with `src`, broadcast and converted to its dtype.
 
     Examples
@@ -303,7 +305,7 @@ def _text_inside(x: Any, levels: list[Any]) -> str:
     return f"{title}, value=\n{textwrap.indent(text, '    ')}\n)"
 
 
-def text_of(x: Any) -> str:
+def text_of(x: Value) -> str:
     """Return the tensor as torch prints it."""
     if modes.transforms and (levels := transforms()):
         return _text_inside(x, levels)

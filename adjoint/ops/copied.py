@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._typing import Tensor
+from .._typing import DType, Ints, Out, Shape, Tensor
 from ..core import dtypes
 from ..core.folding import fold
 from ..core.tensor import TensorBase
-from . import create, join, kinds, parts, shape, subscript
+from . import create, create_like, dimensions, join, kinds, parts, shape, subscript
 from .arguments import dim_in, either
 from .bounds import check_size
 
@@ -17,7 +17,7 @@ _SIZED = {"expand_copy": "size", "permute_copy": "dims", "split_with_sizes_copy"
 
 
 def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
-    def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def function(input: Tensor, *args: Ints, out: Out = None, **kwargs: Any) -> Tensor | tuple[Tensor, ...]:
         if args and args[0] is None:
             raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, NoneType)")
         if name in _SIZED:
@@ -54,7 +54,7 @@ def _slice(
     return subscript.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
 
 
-def _viewed(input: Tensor, *sizes: Any, dtype: Any = None, size: Any = None) -> Tensor:
+def _viewed(input: Tensor, *sizes: Ints, dtype: DType | None = None, size: Shape | None = None) -> Tensor:
     if dtype is not None or (len(sizes) == 1 and isinstance(sizes[0], dtypes.dtype)):
         return shape.view(input, *sizes, dtype=dtype)
     return shape.reshape(input, *sizes) if size is None else shape.reshape(input, size)
@@ -65,17 +65,17 @@ as_strided_copy = _copying("as_strided_copy", parts.as_strided)
 detach_copy = _copying("detach_copy", lambda input: input.detach())
 diagonal_copy = _copying("diagonal_copy", parts.diagonal)
 expand_copy = _copying("expand_copy", shape.expand)
-permute_copy = _copying("permute_copy", shape.permute)
+permute_copy = _copying("permute_copy", dimensions.permute)
 select_copy = _copying("select_copy", parts.select)
 slice_copy = _copying("slice_copy", _slice)
 split_copy = _copying("split_copy", join.split)
 split_with_sizes_copy = _copying("split_with_sizes_copy", join.split_with_sizes)
-squeeze_copy = _copying("squeeze_copy", shape.squeeze)
-t_copy = _copying("t_copy", shape.t)
-transpose_copy = _copying("transpose_copy", shape.transpose)
+squeeze_copy = _copying("squeeze_copy", dimensions.squeeze)
+t_copy = _copying("t_copy", dimensions.t)
+transpose_copy = _copying("transpose_copy", dimensions.transpose)
 unbind_copy = _copying("unbind_copy", join.unbind)
 unfold_copy = _copying("unfold_copy", parts.unfold)
-unsqueeze_copy = _copying("unsqueeze_copy", shape.unsqueeze)
+unsqueeze_copy = _copying("unsqueeze_copy", dimensions.unsqueeze)
 view_copy = _copying("view_copy", _viewed)
 view_as_complex_copy = _copying("view_as_complex_copy", kinds.view_as_complex)
 view_as_real_copy = _copying("view_as_real_copy", kinds.view_as_real)
@@ -95,9 +95,11 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return parts.set_diagonal_p(input, src, offset, dim_in(dim1, rank), dim_in(dim2, rank))
 
 
-def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return `input` with `src` where `as_strided` looks."""
-    out = create.copy_for(src, shape.contiguous(input))
+    out = create_like.copy_for(src, shape.contiguous(input))
     part = parts.as_strided(out, size, stride, storage_offset)
     check_size(part, src, "as_strided_scatter")
     part.copy_(src)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array, DType, Shape, Tensor, Value
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.nodes import wrap
@@ -21,7 +22,7 @@ __all__: list[str] = []
 RESTING = "_resting_node"
 
 
-def as_kind(x: Any, kind: type) -> Any:
+def as_kind(x: Tensor, kind: type) -> Any:
     """Return a fresh tensor as an instance of a subclass, without calling its constructor."""
     if type(x) is kind:
         return x
@@ -38,7 +39,7 @@ def as_kind(x: Any, kind: type) -> Any:
         return made
 
 
-def _whole(array: Any) -> tuple[Any, int]:
+def _whole(array: Array) -> tuple[Any, int]:
     """Return the array that owns an array's memory, and the offset in bytes at which that begins in it."""
     owner = owner_of(array)
     if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
@@ -46,7 +47,7 @@ def _whole(array: Any) -> tuple[Any, int]:
     return owner, address_of(array) - address_of(owner)
 
 
-def _look_into(owner: Any, dtype: Any, offset: int, shape: Any, strides: Any) -> Any:
+def _look_into(owner: Any, dtype: DType, offset: int, shape: Shape, strides: Shape) -> Any:
     """Return an array that looks into the memory of another."""
     if owner.size == 0:
         return np.empty(shape, dtype)
@@ -79,11 +80,11 @@ def reduce_tensor(x: Any) -> tuple[Any, ...]:
     return (rebuilt, (type(x), owner, look, str(place), x.node is not None, _state_of(x)))
 
 
-def _state_of(x: Any) -> dict[str, Any] | None:
+def _state_of(x: Value) -> dict[str, Any] | None:
     return {name: value for name, value in x.__dict__.items() if name != RESTING} or None
 
 
-def rebuilt(kind: Any, owner: Any, look: Any, place: str, requires_grad: bool, state: Any) -> Any:
+def rebuilt(kind: Any, owner: Any, look: Any, place: str, requires_grad: bool, state: object) -> Any:
     """Return the tensor that `reduce_tensor` described."""
     dtype, offset, shape, strides = look
     array = _look_into(owner, dtype.np, offset, shape, strides)
@@ -98,7 +99,7 @@ def rebuilt(kind: Any, owner: Any, look: Any, place: str, requires_grad: bool, s
 # --- Deep copies ------------------------------------------------------------------------------------
 
 
-def deep_copy(x: Any, memo: dict[int, Any]) -> Any:
+def deep_copy(x: Tensor, memo: dict[int, Any]) -> Any:
     """Return a copy of a leaf, its gradient and its attributes; views copied together share memory again."""
     if id(x) in memo:
         return memo[id(x)]
@@ -119,7 +120,7 @@ def deep_copy(x: Any, memo: dict[int, Any]) -> Any:
     return out
 
 
-def _copied_memory(x: Any, memo: dict[int, Any]) -> Any:
+def _copied_memory(x: Tensor, memo: dict[int, Any]) -> Any:
     array = x.array
     if not isinstance(array, np.ndarray):
         return array.copy()

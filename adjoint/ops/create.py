@@ -5,32 +5,30 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, DeviceLike, DType, DTypeArg, Ints, LayoutArg, MemoryFormat, Operand, Out, Tensor, Value
 from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
 from ..core.leaves import AccumulateGrad, end
 from ..core.nodes import wrap
 from ..core.observation import literal
-from ..core.payload import Payload, payload_of, transforming
+from ..core.payload import Payload, transforming
 from ..core.tensor import InferenceStorage, Storage, TensorBase, ours
 from ..core.writable import overlaps_itself
 from .arguments import shape_from
 from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of
 
 __all__ = [
-    "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided", "from_numpy", "frombuffer",
-    "full",
-    "full_like", "ones", "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
+    "as_tensor", "asarray", "empty", "empty_permuted", "empty_strided", "from_numpy", "frombuffer", "full", "ones",
+    "scalar_tensor", "tensor", "zeros",
 ]  # fmt: skip
 
 
-def finish(array: Any, requires_grad: bool = False) -> Tensor:
+def finish(array: Value, requires_grad: bool = False) -> Tensor:
     """Return a leaf tensor that holds `array`."""
     out = wrap(array)
     if modes.unusual and modes.local.inference:
@@ -54,7 +52,7 @@ def require_grad(
     x.node = AccumulateGrad(x)
 
 
-def _check_flag(requires_grad: Any) -> None:
+def _check_flag(requires_grad: bool) -> None:
     if requires_grad is not True:
         raise TypeError(f"argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
 
@@ -63,10 +61,10 @@ def _check_flag(requires_grad: Any) -> None:
 
 
 def tensor(
-    data: Any,
+    data: object,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeArg = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -79,13 +77,14 @@ def tensor(
             [3., 4.]])
     """
     if isinstance(data, TensorBase):
-        _warn_of_copy()
+        warn_of_copy()
         if isinstance(data.array, Payload):
             data = wrap(data.array.detached())
-    return _copied(data, dtype, device, requires_grad)
+    return copied(data, dtype, device, requires_grad)
 
 
-def _copied(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+def copied(data: object, dtype: DTypeArg, device: DeviceLike, requires_grad: bool) -> Tensor:
+    """Return a leaf tensor with a copy of `data`."""
     if modes.unusual and modes.local.observer is not None and isinstance(data, TensorBase | np.ndarray):
         return _copied_in_sight(data, dtype, device, requires_grad)
     array = array_from(data, None if dtype is None else as_dtype(dtype), copy=True)
@@ -96,7 +95,9 @@ def _copied(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     return finish(array, requires_grad)
 
 
-def _copied_in_sight(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+def _copied_in_sight(
+    data: object, dtype: DType | dtypes.dtype | None, device: DeviceLike, requires_grad: bool,
+) -> Tensor:  # fmt: skip
     """Copy by ops, which whoever watches sees."""
     out: Any = data.detach() if isinstance(data, TensorBase) else from_numpy(data)  # type: ignore[attr-defined]
     place = devices.of(out.array) if device is None and isinstance(data, TensorBase) else devices.as_device(device)
@@ -110,7 +111,8 @@ def _at_home() -> bool:
     return devices.current() is devices.CPU
 
 
-def _warn_of_copy() -> None:
+def warn_of_copy() -> None:
+    """Warn that a tensor was given where values are expected."""
     warnings.warn(
         "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
         "sourceTensor.detach().clone().requires_grad_(True), rather than adjoint.tensor(sourceTensor).",
@@ -120,8 +122,8 @@ def _warn_of_copy() -> None:
 
 
 def scalar_tensor(
-    s: Tensor | complex, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
-    requires_grad: bool = False,
+    s: Tensor | complex, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a 0-d tensor of the default dtype from one number."""
     value = scalar_of(s, "s", "scalar_tensor")
@@ -156,7 +158,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     return out
 
 
-def from_memory(array: Any, requires_grad: bool = False) -> Tensor:
+def from_memory(array: Value | object, requires_grad: bool = False) -> Tensor:
     """Return a tensor that looks at `array`, whose first element is offset 0 of its storage."""
     out = wrap(array)
     storage = InferenceStorage() if modes.unusual and modes.local.inference else Storage()
@@ -171,7 +173,7 @@ def from_memory(array: Any, requires_grad: bool = False) -> Tensor:
     return out
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: object, dtype: DTypeArg = None, device: DeviceLike = None) -> Tensor:
     """Return `data` as a tensor, without a copy where dtype and device allow.
 
     Examples
@@ -190,11 +192,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         )  # fmt: skip
     if hasattr(data, "__cuda_array_interface__"):
         return from_memory(data).to(device=device, dtype=wanted)
-    return _copied(data, wanted, device, False)
+    return copied(data, wanted, device, False)
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: object, *, dtype: DTypeArg = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return any object as a tensor: tensors, arrays, DLPack and buffer objects are shared unless `copy`.
 
@@ -209,7 +211,7 @@ def asarray(
     if alias is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return _copied(obj, wanted, device, requires_grad)
+        return copied(obj, wanted, device, requires_grad)
     out: Tensor = alias if wanted is None and device is None else alias.to(device=device, dtype=wanted)
     if out is not alias and copy is False:
         raise ValueError(
@@ -230,7 +232,7 @@ def asarray(
     return out
 
 
-def _alias_of(obj: Any, wanted: dtypes.dtype | None) -> Any:
+def _alias_of(obj: object, wanted: dtypes.dtype | None) -> Any:
     """Return a tensor that looks at the object's memory, or None if it has none to share."""
     if isinstance(obj, TensorBase):
         return obj
@@ -248,7 +250,9 @@ def _alias_of(obj: Any, wanted: dtypes.dtype | None) -> Any:
     return None
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: DTypeArg, count: int = -1, offset: int = 0, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Make a 1-d tensor that shares memory with an object that speaks the buffer protocol.
 
     Examples
@@ -286,9 +290,10 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 # --- Filled -----------------------------------------------------------------------------------------
 
 
-def _filled(
-    value: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, order: Any = None
-) -> Tensor:
+def filled(
+    value: object, shape: tuple[int, ...], dtype: DTypeArg | Tensor, device: DeviceLike, requires_grad: bool,
+    order: Any = None,
+) -> Tensor:  # fmt: skip
     """Return a tensor filled with a number, or unset for None."""
     wanted = default() if dtype is None else as_dtype(dtype)
     place = devices.current() if device is None else devices.as_device(device)
@@ -321,7 +326,7 @@ def _unmakeable(shape: tuple[int, ...], dtype: dtypes.dtype, error: Exception) -
     return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
 
 
-def _fill(array: Any, value: Any, dtype: dtypes.dtype) -> None:
+def _fill(array: Array, value: object, dtype: dtypes.dtype) -> None:
     """Fill a fresh array with a number, if that fits its dtype."""
     # The common cases need no check: a plain number in a dtype that holds all of its kind.
     if type(value) is int and (dtype.category == 1 or -65504 <= value <= 65504):
@@ -336,7 +341,8 @@ def _fill(array: Any, value: Any, dtype: dtypes.dtype) -> None:
     array[...] = devices.place_array(number_as(value, dtype), devices.of(array))
 
 
-def _size_of(args: tuple[Any, ...], size: Any, op: str) -> tuple[int, ...]:
+def size_from(args: tuple[Any, ...], size: Any, op: str) -> tuple[int, ...]:
+    """Return the size that a factory was given, as one sequence, as integers or by name."""
     if size is None:
         shape = args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
         if args and all([type(n) is int for n in shape]):  # noqa: C419 - a generator is slower
@@ -346,7 +352,7 @@ def _size_of(args: tuple[Any, ...], size: Any, op: str) -> tuple[int, ...]:
     return shape_from((size,) if size is not None and not args else args)
 
 
-def _as_out(out: Any, dtype: Any) -> Any:
+def dtype_of_out(out: Out, dtype: DTypeArg | object) -> Any:
     """Return the dtype of a factory's result: that of `out` where there is one."""
     if out is None:
         return dtype
@@ -356,18 +362,18 @@ def _as_out(out: Any, dtype: Any) -> Any:
     return mine
 
 
-def _put(out: Any, result: Tensor) -> Tensor:
+def put(out: Out, result: Tensor) -> Tensor:
     """Put a factory's result into ``out=``, resized without a word."""
     if out is None:
         return result
     if out.array.shape != result.array.shape:
         out.resize_(tuple(result.array.shape))
-    return cast("Tensor", out.copy_(result))
+    return out.copy_(result)
 
 
 def zeros(
-    *args: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
+    *args: Ints, size: Ints | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor of zeros.
 
@@ -380,36 +386,37 @@ def zeros(
     if layout is not None:
         _check_layout(layout)
     if out is None:
-        return _filled(0, _size_of(args, size, "zeros"), dtype, device, requires_grad)
-    return _put(out, _filled(0, _size_of(args, size, "zeros"), _as_out(out, dtype), device, requires_grad))
+        return filled(0, size_from(args, size, "zeros"), dtype, device, requires_grad)
+    return put(out, filled(0, size_from(args, size, "zeros"), dtype_of_out(out, dtype), device, requires_grad))
 
 
 def ones(
-    *args: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
+    *args: Ints, size: Ints | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor of ones."""
     if layout is not None:
         _check_layout(layout)
     if out is None:
-        return _filled(1, _size_of(args, size, "ones"), dtype, device, requires_grad)
-    return _put(out, _filled(1, _size_of(args, size, "ones"), _as_out(out, dtype), device, requires_grad))
+        return filled(1, size_from(args, size, "ones"), dtype, device, requires_grad)
+    return put(out, filled(1, size_from(args, size, "ones"), dtype_of_out(out, dtype), device, requires_grad))
 
 
 def empty(
-    *args: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
+    *args: Any, size: Ints | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
+    memory_format: MemoryFormat = None,
 ) -> Tensor:  # fmt: skip
     """Make a tensor whose elements are whatever the memory held."""
     _check_layout(layout)
-    shape = _size_of(args, size, "empty")
+    shape = size_from(args, size, "empty")
     order = _order_of(memory_format, len(shape))
-    return _put(out, _filled(None, shape, _as_out(out, dtype), device, requires_grad, order))
+    return put(out, filled(None, shape, dtype_of_out(out, dtype), device, requires_grad, order))
 
 
 def full(
-    size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
+    size: Ints, fill_value: Operand, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor filled with one value, whose type is the dtype's if none is given.
 
@@ -422,13 +429,13 @@ def full(
     if not isinstance(size, list | tuple):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     value = scalar_of(fill_value, "fill_value", "full")
-    wanted = _as_out(out, dtype)
+    wanted = dtype_of_out(out, dtype)
     wanted = of_python(type(value)) if wanted is None else wanted
-    return _put(out, _filled(value, shape_from((size,)), wanted, device, requires_grad))
+    return put(out, filled(value, shape_from((size,)), wanted, device, requires_grad))
 
 
 def empty_strided(
-    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    size: Ints, stride: Ints, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make an unset tensor with the given strides, in elements."""
@@ -440,7 +447,7 @@ def empty_strided(
 
 
 def empty_permuted(
-    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    size: Ints, physical_layout: Any, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make an unset tensor whose dimensions lie in memory in the given order, outermost first."""
@@ -456,7 +463,7 @@ def empty_permuted(
             raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {d})")
     if len(set(order)) != len(order):
         raise RuntimeError(f"Duplicate dim not allowed in {list(order)}")
-    return _filled(None, shape, dtype, device, requires_grad, order)
+    return filled(None, shape, dtype, device, requires_grad, order)
 
 
 # Names that parameters of the factories hide.
@@ -534,187 +541,3 @@ def into(out: Any, result: Tensor) -> Tensor:
 
 
 primitive.into = into
-
-
-# --- Like another tensor ----------------------------------------------------------------------------
-
-
-def at_level_of(input: Any, made: Tensor) -> Tensor:
-    """Return a fresh tensor at the levels of the batches that `input` is in, so that it can be written with it."""
-    payload = input.array
-    if not isinstance(payload, Payload) or not payload.level:
-        return made
-    below = payload.below()
-    made = at_level_of(below if isinstance(below, TensorBase) else wrap(below), made)
-    return made if payload.spreads else wrap(type(payload).lifted(made.array, payload.level))
-
-
-def like(input: Tensor, dtype: Any, device: Any) -> tuple[Any, Any]:
-    """Return the dtype and device of a tensor made like `input`."""
-    place = devices.of(input.array) if device is None else devices.as_device(device)
-    return dtypes.of(input.array.dtype) if dtype is None else dtype, place
-
-
-def order_like(input: Tensor, memory_format: Any) -> tuple[int, ...] | None:
-    """Return the order of dimensions in memory of a tensor made like `input`."""
-    array = input.array
-    if memory_format is not None and memory_format is not layout.preserve_format:
-        return _order_of(memory_format, array.ndim)
-    if isinstance(array, Payload) or array.flags.c_contiguous:
-        return None
-    return layout.dense_order(array.shape, layout.strides_of(array))
-
-
-def copy_for(written: Any, input: Tensor) -> Tensor:
-    """Return a copy of `input` into which a tensor can be written, also one with a value per element of a batch."""
-    out: Tensor = input.clone()
-    top = payload_of(written)
-    own = payload_of(out)
-    if top is None or top.spreads or (own is not None and own.level >= top.level):
-        return out
-    return wrap(type(top).lifted(out, top.level))
-
-
-def _filled_like(
-    value: Any, input: Tensor, dtype: Any, device: Any, requires_grad: bool, memory_format: Any, layout: Any
-) -> Tensor:
-    if not isinstance(input, TensorBase):
-        raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    _check_layout(layout)
-    if isinstance(input.array, Payload) and input.array.whole:
-        return _answered_like(input, value, dtype, device, requires_grad)
-    wanted, place = like(input, dtype, device)
-    made = _filled(value, tuple(input.array.shape), wanted, place, requires_grad, order_like(input, memory_format))
-    return at_level_of(input, made) if modes.unusual else made
-
-
-def _answered_like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    """Return what the class of `input` makes of a function like ``zeros_like``."""
-    name = {0: "zeros_like", 1: "ones_like", None: "empty_like"}.get(value, "full_like")
-    options = {key: given for key, given in (("dtype", dtype), ("device", device)) if given is not None}
-    payload: Any = input.array
-    out = wrap(payload.made(name, (value,) if name == "full_like" else (), **options))
-    if requires_grad:
-        require_grad(out)
-    return out
-
-
-def zeros_like(
-    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make zeros in the shape of `input`."""
-    return _filled_like(0, input, dtype, device, requires_grad, memory_format, layout)
-
-
-def ones_like(
-    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make ones in the shape of `input`."""
-    return _filled_like(1, input, dtype, device, requires_grad, memory_format, layout)
-
-
-def empty_like(
-    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make a tensor in the shape of `input`, its elements unset."""
-    return _filled_like(None, input, dtype, device, requires_grad, memory_format, layout)
-
-
-def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make a tensor in the shape of `input`, filled with one value."""
-    value = scalar_of(fill_value, "fill_value", "full_like")
-    return _filled_like(value, input, dtype, device, requires_grad, memory_format, layout)
-
-
-def new_tensor(
-    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make a tensor by copying `data`, of the dtype and on the device of `input`."""
-    if isinstance(data, TensorBase):
-        _warn_of_copy()
-        dtype = dtypes.of(data.array.dtype) if dtype is None else dtype
-    wanted, place = like(input, dtype, device)
-    return _copied(data, wanted, place, requires_grad)
-
-
-def new_zeros(
-    input: Tensor, *args: Any, size: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make zeros of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
-    return at_level_of(input, _filled(0, _size_of(args, size, "new_zeros"), wanted, place, requires_grad))
-
-
-def new_ones(
-    input: Tensor, *args: Any, size: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make ones of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
-    return at_level_of(input, _filled(1, _size_of(args, size, "new_ones"), wanted, place, requires_grad))
-
-
-def new_empty(
-    input: Tensor, *args: Any, size: Any = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make an unset tensor of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
-    return at_level_of(input, _filled(None, _size_of(args, size, "new_empty"), wanted, place, requires_grad))
-
-
-def new_full(
-    input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make a tensor filled with one value, of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
-    if not isinstance(size, list | tuple):
-        raise TypeError(f"new_full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
-    value = scalar_of(fill_value, "fill_value", "new_full")
-    return at_level_of(input, _filled(value, shape_from((size,)), wanted, place, requires_grad))
-
-
-def new_empty_strided(
-    input: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Make an unset tensor with the given strides, of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
-    return empty_strided(size, stride, dtype=wanted, device=place, requires_grad=requires_grad)
-
-
-def new(input: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """Make a tensor as its type's constructor would: from sizes or from data."""
-    place = devices.of(input.array) if device is None else device
-    return constructed(dtypes.of(input.array.dtype), place, args)
-
-
-def constructed(dtype: dtypes.dtype, device: Any, args: Sequence[Any]) -> Tensor:
-    """Return what ``FloatTensor(2, 3)`` or ``FloatTensor([1.0, 2.0])`` means: sizes or data."""
-    if not args:
-        return _filled(None, (0,), dtype, device, False)
-    first = args[0]
-    if len(args) == 1:
-        if isinstance(first, TensorBase):
-            if dtypes.of(first.array.dtype) is not dtype:
-                raise TypeError(
-                    f"expected a tensor of {dtype}, not of {dtypes.of(first.array.dtype)}; convert it with .to()"
-                )
-            return wrap(first.array, None, first.memory)
-        if isinstance(first, str | bytes):
-            raise TypeError(f"new(): invalid data type '{type(first).__name__}'")
-        is_size = type(first).__name__ == "Size"
-        if hasattr(first, "__len__") and not is_size and not isinstance(first, np.generic):
-            return _copied(first, dtype, device, False)
-        if isinstance(first, bool | float | complex) or first is None:
-            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
-    return _filled(None, shape_from(tuple(args)), dtype, device, False)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Tensor
+from .._typing import Array, Tensor, Value
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.observation import note_read
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from .arguments import beside, dtype_of, is_int, on_host
+from .arguments import constant_beside, dtype_of, is_int, on_host
 from .arrange import pad_p
 from .gather import gather_p, ungather_p
 from .index import select_p
@@ -39,7 +39,7 @@ class Labels:
 
     __slots__ = ("frames", "last", "lengths", "places", "skips")
 
-    def __init__(self, targets: Any, lengths: Any, frames: Any, blank: int, width: int) -> None:
+    def __init__(self, targets: Value, lengths: Value, frames: Any, blank: int, width: int) -> None:
         count = len(lengths)
         self.places = np.full((count, 2 * width + 1), blank, np.int64)
         self.places[:, 1::2] = targets
@@ -50,7 +50,7 @@ class Labels:
         self.last = 2 * self.lengths
 
 
-def _shifted(x: Array, by: int) -> Any:
+def _shifted(x: Array, by: int) -> Value:
     """Return `x` moved along its last axis, with "never" where nothing moves in."""
     n = x.shape[-1]
     if abs(by) >= n:
@@ -58,7 +58,7 @@ def _shifted(x: Array, by: int) -> Any:
     return pad_p(x, (*((0, 0),) * (x.ndim - 1), (by, -by)), _NEVER)
 
 
-def _scan(emissions: Any, labels: Labels, backward: bool) -> list[Any]:
+def _scan(emissions: Value, labels: Labels, backward: bool) -> list[Any]:
     """Return, per frame, the log-probabilities of having come to (or of going on from) each place."""
     frames = emissions.shape[0]
     size = labels.places.shape[1]
@@ -113,17 +113,19 @@ def _loss(last: Any, labels: Labels) -> Any:
     return where_p(empty, np.where(labels.lengths == 0, 0.0, np.inf), -total)
 
 
-def _ctc(x: Array, labels: Any, zero_infinity: Any) -> Any:
+def _ctc(x: Array, labels: Any, zero_infinity: bool) -> Any:
     if not x.shape[0]:
         return np.where(labels.lengths == 0, 0.0, 0.0 if zero_infinity else np.inf).astype(x.dtype)
     out = _loss(_scan(_emissions(x, labels), labels, False)[-1], labels).astype(x.dtype)
     return np.where(np.isinf(out), x.dtype.type(0), out) if zero_infinity else out
 
 
-def _ctc_x(g: Array, x: Array, labels: Any, zero_infinity: Any) -> Any:
+def _ctc_x(g: Any, x: Any, labels: Any, zero_infinity: bool) -> Any:
     """Return the gradient as torch defines it: that of log-probabilities that stay normalized."""
     if not x.shape[0]:
         return x * 0
+    if isinstance(x, TensorBase) and (place := device_of(x.array)).type != "cpu":  # differentiated again
+        return _ctc_x(g.cpu(), x.cpu(), labels, zero_infinity).to(place)  # type: ignore[attr-defined]
     emissions = _emissions(x, labels)
     alphas, betas = _scan(emissions, labels, False), _scan(emissions, labels, True)
     loss = _loss(alphas[-1], labels)
@@ -141,7 +143,7 @@ def _ctc_x(g: Array, x: Array, labels: Any, zero_infinity: Any) -> Any:
 ctc_loss_p: Primitive = nary(_ctc, inputs=1, x=_ctc_x, name="ctc_loss")
 
 
-def _numbers(lengths: Any) -> Any:
+def _numbers(lengths: object) -> Value:
     if isinstance(lengths, TensorBase):
         if of(lengths.array.dtype).category != 1:
             raise RuntimeError("input_lengths must be integral: the lengths of ctc_loss are whole numbers")
@@ -189,9 +191,12 @@ def ctc_loss(
     note_read("ctc_loss", targets, input_lengths, target_lengths)
     labels = _parsed(targets, _numbers(input_lengths), _numbers(target_lengths), blank, frames, count)
     place = device_of(x.array)
-    losses = ctc_loss_p(x.cpu(), labels, zero_infinity).to(place)  # the scans run on the host
+    if ctc_loss_p.op.is_overridden(x.array, labels, zero_infinity):
+        losses = ctc_loss_p(x, labels, zero_infinity)
+    else:
+        losses = ctc_loss_p(x.cpu(), labels, zero_infinity).to(place)  # the scans run on the CPU
     if code == MEAN:
-        divisor = beside(np.maximum(labels.lengths, 1).astype(x.array.dtype), losses)
+        divisor = constant_beside(np.maximum(labels.lengths, 1).astype(x.array.dtype), losses)
         mean: Tensor = (losses / divisor).mean()
         return mean
     if code == NONE:

@@ -1,4 +1,4 @@
-"""Matrices taken apart: Cholesky, QR, singular values, eigenvalues, LU.
+"""Matrices taken apart: Cholesky, QR, LU, LDL; singular values and eigenvalues are in `eigenvalues`.
 
 The vectors of a decomposition are free up to a sign or a phase, and within a subspace of equal values
 altogether: `degeneracy` says what that means for derivatives.
@@ -7,31 +7,28 @@ altogether: `degeneracy` says what that means for derivatives.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import return_types
-from .._typing import Tensor
+from .._typing import Array, DType, Inputs, Kernel, Out, Params, Shape, Tangents, Tensor, Value
 from ..core.device import linalg_of as algebra
 from ..core.device import module_of, through_host
-from ..core.dtypes import of
 from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..errors import LinAlgError
-from .arguments import dtype_of
 from .arrange import tril_p, triu_p
 from .contraction import matmul
 from .convert import concrete
 from .create import finish, into
-from .degeneracy import check_phase, differences, reciprocals, undefined, unless_unused, within
 from .linalg import (
     aligned,
     check_matrices,
     check_same_dtype,
     check_square,
-    column,
     diagonal_matrix,
     diagonal_of,
     eye_like,
@@ -40,27 +37,21 @@ from .linalg import (
     mH,
     mT,
     outs,
-    row,
-    solve_p,
     solve_triangular_p,
     tied,
     tri_solve,
 )
 from .looping import looped
-from .measure import conjugate, real_part
-from .piecewise import where_p
 from .precision import autocasting
-from .reduce import part, sum_p, title_of, widened
-from .shape import cast_p, expand_p, reshape_p, sum_to_p
+from .reduce import part, title_of, widened
+from .shape import expand_p, reshape_p, sum_to_p
 
 __all__ = [
-    "geqrf",
-    "lu_unpack",
-    "ormqr",
-]  # what torch has in its own namespace; the rest is in `adjoint.linalg`
+    "geqrf", "lu_unpack", "ormqr",
+]  # fmt: skip
 
 
-def _halved(x: Any) -> Any:
+def _halved(x: Value) -> Value:
     """Return the lower triangles of matrices, their diagonals halved."""
     return tril_p(x, 0) - diagonal_matrix(diagonal_of(x)) / 2
 
@@ -68,7 +59,7 @@ def _halved(x: Any) -> Any:
 # --- Cholesky -------------------------------------------------------------------------------------
 
 
-def _cholesky(x: Any, upper: Any, check: Any) -> Any:
+def _cholesky(x: Value, upper: bool, check: bool) -> Any:
     x = x.swapaxes(-1, -2).conj() if upper else x
     try:
         lower = algebra(x).cholesky(x)
@@ -80,7 +71,7 @@ def _cholesky(x: Any, upper: Any, check: Any) -> Any:
 
 
 @through_host("linalg.cholesky_ex")
-def _each_cholesky(x: Any) -> Any:
+def _each_cholesky(x: Value) -> Array:
     """Return the factors, those of matrices that have none filled with NaN."""
     out = np.full(x.shape, np.nan, x.dtype)
     for i in np.ndindex(x.shape[:-2]):
@@ -91,7 +82,7 @@ def _each_cholesky(x: Any) -> Any:
     return out
 
 
-def _not_definite(x: Any) -> LinAlgError:
+def _not_definite(x: Value) -> LinAlgError:
     order = np.asarray(_bad_minors(x, False).tolist()).reshape(-1)
     i = int(np.flatnonzero(order)[0]) if order.any() else 0
     where = f"(Batch element {i}): " if x.ndim > 2 else ""
@@ -102,7 +93,7 @@ def _not_definite(x: Any) -> LinAlgError:
 
 
 @through_host("linalg.cholesky_ex")
-def _bad_minors(x: Any, upper: Any) -> Any:
+def _bad_minors(x: Value, upper: bool) -> Array:
     """Return the order of the first leading minor of each matrix that is not positive-definite, else 0."""
     n = x.shape[-1]
     x = x.swapaxes(-1, -2).conj() if upper else x
@@ -117,7 +108,7 @@ def _bad_minors(x: Any, upper: Any) -> Any:
     return orders
 
 
-def _is_definite(x: Any) -> bool:
+def _is_definite(x: Value) -> bool:
     try:
         return bool(np.isfinite(np.linalg.cholesky(x)).all())
     except np.linalg.LinAlgError:
@@ -127,7 +118,7 @@ def _is_definite(x: Any) -> bool:
 bad_minors_p = parametric(_bad_minors, batch="same")
 
 
-def _cholesky_x(g: Any, out: Any, upper: Any) -> Any:
+def _cholesky_x(g: Value, out: Value, upper: bool) -> Any:
     lower, g = (mH(out), mH(g)) if upper else (out, g)
     inner = mH(lower) @ g
     inner = tril_p(inner, 0) + mH(tril_p(inner, -1))
@@ -135,7 +126,7 @@ def _cholesky_x(g: Any, out: Any, upper: Any) -> Any:
     return mH(solve_triangular_p(mH(lower), mH(left), True, False)) / 2  # ... L^-1
 
 
-def _cholesky_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _cholesky_tangent(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value:
     lower = mH(out) if params[0] else out
     left = solve_triangular_p(lower, tangents[0], False, False)
     both = mH(solve_triangular_p(lower, mH(left), False, False))
@@ -153,7 +144,7 @@ cholesky_p = parametric(
 )
 
 
-def cholesky(input: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
+def cholesky(input: Tensor, *, upper: bool = False, out: Out = None) -> Tensor:
     """Factor positive-definite matrices into ``L @ L.mH`` with a lower triangular L (or its ``mH``).
 
     Examples
@@ -166,21 +157,21 @@ def cholesky(input: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     return into(out, cholesky_p(input, upper, True))
 
 
-def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Out = None) -> Any:
     """Factor positive-definite matrices, and tell which are not instead of raising."""
     check_square(input, "linalg.cholesky_ex")
     found = cholesky_p(input, upper, check_errors), bad_minors_p(input, upper)
     return outs(return_types.linalg_cholesky_ex, found, out)
 
 
-def _cholesky_solve(b: Any, factor: Any, upper: Any) -> Any:
+def _cholesky_solve(b: Value, factor: Value, upper: bool) -> Any:
     lower = factor.swapaxes(-1, -2).conj() if upper else factor
     return tri_solve(lower.swapaxes(-1, -2).conj(), tri_solve(lower, b, False, False), True, False)
 
 
 def _cholesky_solve_back(
-    g: Any, factor: Any, out: Any, b_shape: Any, factor_shape: Any, upper: Any, needs: tuple[bool, bool]
-) -> Any:
+    g: Value, factor: Value, out: Value, b_shape: Shape, factor_shape: Shape, upper: bool, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
     gb = cholesky_solve_p(g, factor, upper)
     gf = None
     if needs[1]:
@@ -190,7 +181,7 @@ def _cholesky_solve_back(
     return sum_to_p(gb, b_shape), gf
 
 
-def _cholesky_solve_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _cholesky_solve_tangent(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value:
     (tb, tf), (_, factor), (upper,) = tangents, inputs, params
     push = tb
     if tf is not None:
@@ -211,7 +202,7 @@ cholesky_solve_p: Primitive = nary(
 # --- QR -------------------------------------------------------------------------------------------
 
 
-def _qr(x: Any, mode: Any) -> Any:
+def _qr(x: Array, mode: str) -> Any:
     xp = module_of(x)
     if x.size == 0 and xp is np:
         m, n = x.shape[-2:]
@@ -222,7 +213,7 @@ def _qr(x: Any, mode: Any) -> Any:
     return q, r
 
 
-def _qr_x(g: Any, out: Any, x_shape: Any, mode: Any) -> Any:
+def _qr_x(g: Sequence[Value | None], out: tuple[Value, ...], x_shape: Shape, mode: str) -> Any:
     (gq, gr), (q, r) = g, out
     m, n = x_shape[-2:]
     if mode == "complete" and m > n:
@@ -244,7 +235,7 @@ def _qr_x(g: Any, out: Any, x_shape: Any, mode: Any) -> Any:
     return _qr_square(gq, gr, q, r)
 
 
-def _qr_square(gq: Any, gr: Any, q: Any, r: Any) -> Any:
+def _qr_square(gq: Value | None, gr: Value | None, q: Value, r: Value) -> Any:
     """Return the gradient where R is square."""
     inner = None
     if gr is not None:
@@ -261,8 +252,8 @@ def _qr_square(gq: Any, gr: Any, q: Any, r: Any) -> Any:
 qr_p: Any = parametric(_qr, x=_qr_x, outputs=True, batch="same", name="qr", node_name="LinalgQrBackward0")
 
 
-def _no_derivative(name: str) -> Any:
-    def rule(g: Any) -> Any:
+def _no_derivative(name: str) -> Kernel:
+    def rule(g: Value) -> Tensor:
         raise RuntimeError(name)
 
     return rule
@@ -280,7 +271,7 @@ qr_r_p = parametric(
 )
 
 
-def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+def qr(A: Tensor, mode: str = "reduced", *, out: Out = None) -> Any:
     """Factor matrices into orthonormal columns and an upper triangle.
 
     `mode` is "reduced", "complete" (Q square) or "r" (no Q).
@@ -299,7 +290,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
 
 @autocasting
 @looped
-def geqrf(input: Tensor, *, out: Any = None) -> Any:
+def geqrf(input: Tensor, *, out: Out = None) -> Any:
     """Factor matrices into reflections and an upper triangle, as LAPACK keeps them."""
     check_matrices(input, "torch.geqrf", "input")
     note_read("geqrf", input)
@@ -308,13 +299,13 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 
 
 @through_host("geqrf")
-def _reflections(a: Any) -> tuple[Any, Any]:
+def _reflections(a: Value) -> tuple[Any, Any]:
     h, tau = np.linalg.qr(a, "raw")
     return np.ascontiguousarray(h.swapaxes(-1, -2)), tau
 
 
 @autocasting
-def householder_product(input: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
+def householder_product(input: Tensor, tau: Tensor, *, out: Out = None) -> Tensor:
     """Multiply the reflections that the columns of `A` and `tau` describe: the first columns of Q."""
     check_matrices(input, "torch.linalg.householder_product", "input")
     m, n = input.array.shape[-2:]
@@ -357,7 +348,7 @@ def _reflected(A: Tensor, tau: Tensor, columns: int) -> Tensor:
 
 @autocasting
 def ormqr(
-    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Any = None
+    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Out = None
 ) -> Tensor:
     """Multiply `other` by the square matrix Q that reflections describe."""
     for word, x in (("input", input), ("other", other)):
@@ -377,259 +368,15 @@ def ormqr(
     return into(out, matmul(q, other) if left else matmul(other, q))
 
 
-# --- Singular values ------------------------------------------------------------------------------
-
-
-def _svd(x: Any, full: Any) -> Any:
-    xp = module_of(x)
-    if x.size == 0:
-        m, n = x.shape[-2:]
-        k = min(m, n)
-        lead = x.shape[:-2]
-        real = of(x.dtype).to_real().np
-        left = xp.broadcast_to(xp.eye(m, m if full else k, dtype=x.dtype), (*lead, m, m if full else k)).copy()
-        right = xp.broadcast_to(xp.eye(n if full else k, n, dtype=x.dtype), (*lead, n if full else k, n)).copy()
-        return left, xp.zeros((*lead, k), real), right
-    try:
-        u, s, v = algebra(x).svd(x, full_matrices=full)
-    except np.linalg.LinAlgError:
-        raise _not_converged("svd", x) from None
-    if not bool(xp.isfinite(s).all()) and not bool(xp.isfinite(x).all()):
-        raise _not_converged("svd", x)
-    return u, s, v
-
-
-def _not_converged(name: str, x: Any) -> LinAlgError:
-    if not bool(np.isfinite(x).all()):
-        return LinAlgError(
-            f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values."
-        )
-    return LinAlgError(
-        f"linalg.{name}: The algorithm failed to converge because the input matrix is ill-conditioned or "
-        "has too "
-        "many repeated singular values."
-    )
-
-
-def _skew(x: Any) -> Any:
-    return x - mH(x)
-
-
-def _svd_x(g: Any, out: Any) -> Any:
-    (gu, gs, gv), (u, s, v) = g, out
-    k = s.shape[-1]
-    m, n = u.shape[-2], v.shape[-1]
-    u, v = first_of(u, -1, k), first_of(v, -2, k)
-    if gu is None and gv is None:
-        return None if gs is None else (u * row(gs)) @ v
-    inner = None if gs is None else diagonal_matrix(gs)
-    inverse, equal = differences(s)
-    inverse = inverse / where_p(equal, 1, row(s) + column(s))  # of squares
-    turn_u = turn_v = result = None
-    if gu is not None:
-        gu = first_of(gu, -1, k)
-        turn_u = mH(u) @ gu
-        inner = _plus(inner, (_skew(turn_u) * inverse) * row(s))
-        if m > k:
-            result = ((gu - u @ turn_u) * row(_reciprocal(s, gu, gs, axis=-2))) @ v
-    if gv is not None:
-        gv = first_of(gv, -2, k)
-        turn_v = v @ mH(gv)
-        inner = _plus(inner, column(s) * (_skew(turn_v) * inverse))
-        if n > k:
-            beside = gv - mH(turn_v) @ v
-            result = _plus(result, u @ (column(_reciprocal(s, gv, gs, axis=-1)) * beside))
-    turn = _plus(turn_u, turn_v)
-    if _is_complex(u):
-        check_phase(turn, "svd", "phase term, making it")
-    if turn_u is not None and turn_v is not None:
-        # The rotation from one side's basis to the other's does not depend on their choice.
-        apart = _skew(turn_u) - _skew(turn_v)
-        inner = inner + where_p(equal, apart * row(_reciprocal(s, apart, axis=-2)) / 4, 0)
-    inner = inner + within(equal, turn, _skew(turn), gs)
-    return _plus(result, u @ inner @ v)
-
-
-def _reciprocal(s: Any, gradient: Any, slopes: Any = None, *, axis: int) -> Any:
-    """Return 1 over singular values; NaN for a zero whose vector (along `axis`) or value has a gradient."""
-    size = np.abs(gradient)
-    used = sum_p(size, (size.ndim + axis,), False) != 0
-    return reciprocals(s, used if slopes is None else used | (slopes != 0))
-
-
-def _plus(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else a + b
-
-
-def _is_complex(x: Any) -> bool:
-    return bool(dtype_of(x).kind == "c")
-
-
-svd_p: Any = parametric(_svd, x=_svd_x, outputs=True, batch="same", name="svd", node_name="LinalgSvdBackward0")
-
-
-def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
-    """Factor matrices into ``U @ diag(S) @ Vh``, with orthonormal vectors and S descending.
-
-    Examples
-    --------
-    >>> adjoint.linalg.svd(adjoint.tensor([[0.0, 3.0], [2.0, 0.0]])).S
-    tensor([3., 2.])
-    """
-    check_matrices(A, "linalg.svd")
-    if driver is not None:
-        raise RuntimeError(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
-        )
-    return outs(return_types.linalg_svd, svd_p(A, full_matrices), out)
-
-
-def _svdvals(x: Any) -> Any:
-    if x.size == 0:
-        return _svd(x, False)[1]
-    try:
-        return algebra(x).svd(x, compute_uv=False)
-    except np.linalg.LinAlgError:
-        raise _not_converged("svd", x) from None
-
-
-svdvals_p = parametric(_svdvals, batch="same")
-
-
-def svdvals(A: Tensor, *, driver: str | None = None, out: Any = None) -> Tensor:
-    """Compute the singular values, descending."""
-    check_matrices(A, "linalg.svdvals")
-    from ..core import modes
-
-    values = svdvals_p(A) if A.node is None and not modes.unusual else svd_p(A, False)[1]
-    return into(out, values)
-
-
-# --- Eigenvalues ----------------------------------------------------------------------------------
-
-
-def _eigh(x: Any, uplo: Any) -> Any:
-    xp = module_of(x)
-    try:
-        values, vectors = algebra(x).eigh(x, uplo)
-    except np.linalg.LinAlgError:
-        if bool(xp.isfinite(x).all()):
-            raise LinAlgError(
-                "linalg.eigh: The algorithm failed to converge because the input matrix is "
-                "ill-conditioned or has "
-                "too many repeated eigenvalues."
-            ) from None
-        return xp.full(x.shape[:-1], xp.nan, of(x.dtype).to_real().np), xp.full(x.shape, xp.nan, x.dtype)
-    return values, vectors
-
-
-def _eigh_x(g: Any, out: Any) -> Any:
-    (gw, gv), (w, v) = g, out
-    if gv is None:
-        return None if gw is None else (v * row(gw)) @ mH(v)
-    inverse, equal = differences(w)
-    turn = mH(v) @ gv
-    if _is_complex(v):
-        check_phase(turn, "linalg_eigh")
-    skew = _skew(turn)
-    inner = skew * (inverse / 2) + within(equal, turn, skew, gw)
-    if gw is not None:
-        inner = inner + diagonal_matrix(gw)
-    return v @ inner @ mH(v)
-
-
-def _eigh_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    w, v = out
-    inner = mH(v) @ tangents[0] @ v
-    inverse, equal = differences(w)
-    return real_part(diagonal_of(inner)), v @ (inner * inverse + undefined(equal, inner))
-
-
-eigh_p: Any = parametric(
-    _eigh,
-    x=_eigh_x,
-    outputs=True,
-    jvp=_eigh_tangent,
-    batch="same",
-    name="eigh",
-    node_name="LinalgEighBackward0",
-)
-
-
-def eigh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
-    """Find eigenvalues, ascending, and orthonormal eigenvectors of symmetric or Hermitian matrices.
-
-    Only one triangle is looked at, the lower one unless `UPLO` is "U".
-    """
-    check_square(input, "linalg.eigh")
-    return outs(return_types.linalg_eigh, eigh_p(input, _triangle_name(UPLO)), out)
-
-
-def _triangle_name(uplo: str) -> str:
-    if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
-    return uplo.upper()
-
-
-def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Tensor:
-    """Find the eigenvalues of symmetric or Hermitian matrices, ascending."""
-    check_square(input, "linalg.eigvalsh")
-    return into(out, eigh_p(input, _triangle_name(UPLO))[0])
-
-
-def _eig(x: Any) -> Any:
-    if not bool(np.isfinite(x).all()):
-        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
-    wide = of(x.dtype).to_complex().np
-    if x.size == 0:
-        xp = module_of(x)
-        return xp.zeros(x.shape[:-1], wide), xp.zeros(x.shape, wide)
-    try:
-        values, vectors = algebra(x).eig(x)
-    except np.linalg.LinAlgError:
-        raise _not_converged("eig", x) from None
-    return values.astype(wide), vectors.astype(wide)
-
-
-def _eig_x(g: Any, out: Any, x_dtype: Any) -> Any:
-    (gw, gv), (w, v) = g, out
-    if gw is None and gv is None:
-        return None
-    inner = None if gw is None else diagonal_matrix(gw)
-    if gv is not None:
-        turn = mH(v) @ gv
-        check_phase(turn, "linalg_eig")
-        inverse, equal = differences(w)
-        length = real_part(diagonal_of(turn))
-        inner = _plus(inner, (turn - (mH(v) @ v) * row(length)) * conjugate(inverse) + unless_unused(equal, gv, gw))
-    result = solve_p(mH(v), inner @ mH(v), True)
-    return result if x_dtype.kind == "c" else cast_p(result, x_dtype)
-
-
-eig_p: Any = parametric(_eig, x=_eig_x, outputs=True, batch="same", name="eig", node_name="LinalgEigBackward0")
-
-
-def eig(input: Tensor, *, out: Any = None) -> Any:
-    """Find eigenvalues and eigenvectors of square matrices; both are complex."""
-    check_square(input, "linalg.eig")
-    return outs(return_types.linalg_eig, eig_p(input), out)
-
-
-def eigvals(input: Tensor, *, out: Any = None) -> Tensor:
-    """Find the eigenvalues of square matrices, complex."""
-    check_square(input, "linalg.eigvals")
-    return into(out, eig_p(input)[0])
-
-
 # --- LU -------------------------------------------------------------------------------------------
 
 
-def _lu(x: Any) -> Any:
+def _lu(x: Value) -> tuple[Any, Any, Any]:
     packed, pivots, info = lu_of(x)
     return packed, pivots, info
 
 
-def _permutation(pivots: Any, rows: Any, dtype: Any) -> Any:
+def _permutation(pivots: Array, rows: Any, dtype: DType) -> Array:
     """Return the matrix P with ``A = P @ L @ U``, from 1-based pivots."""
     xp = module_of(pivots)
     count = math.prod(pivots.shape[:-1])
@@ -647,7 +394,7 @@ def _permutation(pivots: Any, rows: Any, dtype: Any) -> Any:
 permutation_p = parametric(_permutation, batch="same")
 
 
-def _lu_x(g: Any, out: Any, x_shape: Any, x_dtype: Any) -> Any:
+def _lu_x(g: Sequence[Value | None], out: tuple[Value, ...], x_shape: Shape, x_dtype: DType) -> Any:
     gx = g[0]
     if gx is None:
         return None
@@ -697,7 +444,7 @@ def _check_pivot(pivot: bool, name: str) -> None:
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
 
 
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Out = None) -> Any:
     """Factor matrices into L and U, packed into one, and pivots; tells which have a zero on U's diagonal."""
     check_matrices(A, "torch.lu_factor")
     _check_pivot(pivot, "linalg.lu_factor")
@@ -720,7 +467,7 @@ def _check_u(info: Tensor) -> None:
     )
 
 
-def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Out = None) -> Any:
     """Factor matrices into L and U, packed into one, and pivots."""
     check_matrices(A, "torch.lu_factor")
     _check_pivot(pivot, "linalg.lu_factor")
@@ -737,7 +484,7 @@ def unpacked_lu(packed: Tensor) -> tuple[Tensor, Tensor]:
     return lower, triu_p(first_of(packed, -2, k), 0)
 
 
-def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+def lu(A: Tensor, *, pivot: bool = True, out: Out = None) -> Any:
     """Factor matrices into a permutation, a lower triangle with a diagonal of ones, and an upper triangle."""
     check_matrices(A, "linalg.lu")
     _check_pivot(pivot, "linalg.lu")
@@ -747,7 +494,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 def lu_solve(
-    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Any = None
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Out = None
 ) -> Tensor:
     """Solve ``A @ X = B`` (or ``X @ A = B``, or with the adjoint of A) from the factorization of A."""
     check_square(LU, "torch.linalg.lu_solve", "LU")
@@ -779,7 +526,7 @@ def lu_unpack(
     unpack_data: bool = True,
     unpack_pivots: bool = True,
     *,
-    out: Any = None,
+    out: Out = None,
 ) -> Any:
     """Return P, L and U from a packed factorization; empty tensors for what is not wanted."""
     if unpack_pivots and LU_pivots.array.dtype != np.int32:
@@ -804,16 +551,16 @@ def lu_unpack(
 # --- Symmetric indefinite -------------------------------------------------------------------------
 
 
-def _sytrf(a: Any, hermitian: bool) -> Any:
+def _sytrf(a: Array, hermitian: bool) -> Any:
     try:
         from scipy.linalg.lapack import get_lapack_funcs
     except ImportError:
-        raise RuntimeError("linalg.ldl_factor needs SciPy for its factorization: pip install adjoint[math]") from None
+        raise RuntimeError("linalg.ldl_factor needs SciPy for its factorization: pip install scipy") from None
     return get_lapack_funcs(("hetrf" if hermitian and a.dtype.kind == "c" else "sytrf",), (a,))[0]
 
 
 @looped
-def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Out = None) -> Any:
     """Factor symmetric (or Hermitian) matrices, definite or not; tells where that failed."""
     check_square(input, "torch.linalg.ldl_factor_ex")
     note_read("ldl_factor", input)
@@ -834,14 +581,14 @@ def _ldl(a: Any, hermitian: bool) -> tuple[Any, Any, Any]:
 
 
 @looped
-def ldl_factor(input: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
+def ldl_factor(input: Tensor, *, hermitian: bool = False, out: Out = None) -> Any:
     """Factor symmetric (or Hermitian) matrices, definite or not."""
     packed, pivots, _ = ldl_factor_ex(input, hermitian=hermitian, check_errors=True)
     return outs(return_types.linalg_ldl_factor, (packed, pivots), out)
 
 
 @looped
-def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Any = None) -> Tensor:
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Out = None) -> Tensor:
     """Solve ``A @ X = B`` from the factorization of a symmetric (or Hermitian) A."""
     check_square(LD, "torch.linalg.ldl_solve", "LD")
     check_matrices(B, "torch.linalg.ldl_solve", "B")
@@ -853,11 +600,11 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
 
 
 @through_host("linalg.ldl_solve")
-def _ldl_solve(ld: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
+def _ldl_solve(ld: Array, pivots: Value, b: Value, hermitian: bool) -> Array:
     try:
         from scipy.linalg.lapack import get_lapack_funcs
     except ImportError:
-        raise RuntimeError("linalg.ldl_solve needs SciPy: pip install adjoint[math]") from None
+        raise RuntimeError("linalg.ldl_solve needs SciPy: pip install scipy") from None
     name = "hetrs" if hermitian and ld.dtype.kind == "c" else "sytrs"
     (solver,) = get_lapack_funcs((name,), (ld,))
     lead = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Value
 from ..core.dtypes import of
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
@@ -28,7 +29,7 @@ from .shape import cast_p
 __all__: list[str] = []
 
 
-def differences(x: Any) -> tuple[Any, Any]:
+def differences(x: Value) -> tuple[Any, Any]:
     """Return 1 over the difference of each pair of values (0 for equal ones), and which pairs are equal."""
     gap = row(x) - column(x)
     size = np.abs(x)
@@ -36,7 +37,7 @@ def differences(x: Any) -> tuple[Any, Any]:
     return where_p(equal, 0, 1 / where_p(equal, 1, gap)), equal
 
 
-def within(equal: Any, moved: Any, skew: Any, slopes: Any) -> Any:
+def within(equal: Value, moved: Any, skew: Value, slopes: Value | None) -> Value:
     """Return what pairs of repeated values add to the gradient between their vectors, zero for other pairs.
 
     `moved` is the gradient of the vectors in their own basis, `skew` the part of it that rotates vectors of one value
@@ -57,7 +58,7 @@ def within(equal: Any, moved: Any, skew: Any, slopes: Any) -> Any:
     return where_p(pairs, where_p(told & ~_notable(skew, moved), limit, np.nan), 0)
 
 
-def unless_unused(equal: Any, gradient: Any, slopes: Any) -> Any:
+def unless_unused(equal: Value, gradient: Value, slopes: Value | None) -> Any:
     """Return NaN for pairs of repeated values whose vectors have a `gradient`, zero elsewhere.
 
     That is the best that can be said where the limit of 0/0 leaves no trace in the gradients that arrive.
@@ -70,13 +71,13 @@ def unless_unused(equal: Any, gradient: Any, slopes: Any) -> Any:
     return where_p(pairs & doubtful, np.nan, 0)
 
 
-def undefined(equal: Any, moved: Any) -> Any:
+def undefined(equal: Value, moved: Any) -> Value:
     """Return NaN where a tangent would turn vectors of one value into each other, zero elsewhere."""
     _, pairs = _blocks(equal, moved)
     return where_p(pairs & _notable(moved, moved), np.nan, 0)
 
 
-def reciprocals(x: Any, used: Any) -> Any:
+def reciprocals(x: Value, used: Value) -> Value:
     """Return 1 over each value; for values that are zero NaN, or 0 if they are not `used`."""
     zero = x == 0
     return where_p(zero, where_p(used, np.nan, 0), 1 / where_p(zero, 1, x))
@@ -96,13 +97,13 @@ def check_phase(turn: Any, name: str, quantity: str = "quantity, so it is") -> N
     )
 
 
-def _blocks(equal: Any, like: Any) -> tuple[Any, Any]:
+def _blocks(equal: Value, like: Value) -> tuple[Any, Any]:
     """Return a matrix with ones for each group of repeated values, and which of these are pairs."""
     block = cast_p(equal, of(dtype_of(like)).to_real().np)
     return block, block - diagonal_matrix(diagonal_of(block)) > 0
 
 
-def _constant(block: Any, slopes: Any) -> Any:
+def _constant(block: Any, slopes: Value) -> Value:
     """Return for each value whether all values that are equal to it have the same slope."""
     mean = _total(block, slopes) / sum_p(block, (block.ndim - 1,), False)
     spread = _total(block, np.abs(slopes - mean))
@@ -115,15 +116,15 @@ def _notable(part: Any, whole: Any) -> Any:
     return np.abs(part) > _share(whole) * sum_p(entries, (entries.ndim - 2, entries.ndim - 1), True)
 
 
-def _total(block: Any, x: Any) -> Any:
+def _total(block: Any, x: Value) -> Value:
     """Return, for each value, the sum over all values that are equal to it."""
     return sum_p(block * row(x), (block.ndim - 1,), False)
 
 
-def _eps(x: Any) -> float:
+def _eps(x: Value) -> float:
     return float(np.finfo(of(dtype_of(x)).to_real().np).eps)
 
 
-def _share(x: Any) -> float:
+def _share(x: Value) -> float:
     """Return the relative error that a few operations may leave."""
     return float(_eps(x) ** 0.75)

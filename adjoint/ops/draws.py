@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape
+from .._typing import Array, Kernel, Out, Shape, Tensor
 from ..core.device import module_of
 from ..core.layout import empty_strided, strides_of
 from ..core.nodes import wrap
@@ -41,7 +41,7 @@ def batches() -> list[Level]:
     return [level for level in inside.levels if level.size is not None]
 
 
-def refuse_out(out: Any) -> None:
+def refuse_out(out: Out) -> None:
     """Raise if random numbers are to go into a tensor that was given, inside a batch."""
     if out is not None and inside.levels and batches():
         raise RuntimeError(
@@ -66,11 +66,11 @@ class BatchStream:
         self.stream, self.levels = stream, levels
         self.sizes = tuple(level.size or 0 for level in levels)
 
-    def __getattr__(self, kind: str) -> Any:
+    def __getattr__(self, kind: str) -> Kernel:
         draw = getattr(self.stream, kind)
         return lambda shape, *params: hidden(draw((*self.sizes, *shape), *params), self.levels)
 
-    def bernoulli(self, p: Any, shape: Shape, dtype: Any) -> Any:
+    def bernoulli(self, p: Array | float, shape: Shape, dtype: Any) -> Any:
         """Draw zeros and ones."""
         return hidden(self.stream.bernoulli(p, (*self.sizes, *shape), dtype), self.levels)
 
@@ -82,7 +82,7 @@ class BatchStream:
         return hidden(drawn, self.levels)
 
 
-def hidden(value: Any, levels: list[Level]) -> Any:
+def hidden(value: object, levels: list[Level]) -> Any:
     """Return an array whose first axes are those of batches, as one element sees it."""
     for level in levels:
         value = level.kind(value, level.number)  # type: ignore[misc,call-arg]
@@ -102,7 +102,7 @@ def outside() -> Iterator[None]:
 # --- With parameters that are tensors ---------------------------------------------------------------
 
 
-def levels_of(tensor: Any) -> list[int]:
+def levels_of(tensor: Tensor) -> list[int]:
     """Return the levels at which a tensor is a batch, outermost first: those of the first axes of its memory."""
     found, value = [], tensor.array
     while isinstance(value, Payload) and value.level:
@@ -140,7 +140,7 @@ def checked(*parameters: Any) -> list[Level]:
     return different
 
 
-def opened(tensor: Any, levels: list[Level], rank: int | None = None) -> Any:
+def opened(tensor: Tensor, levels: list[Level], rank: int | None = None) -> Any:
     """Return the memory of a tensor with one axis in front for each of some batches, and no other batch's.
 
     A number of dimensions behind them may be asked for: axes of size 1 are put in between.
@@ -159,12 +159,12 @@ def opened(tensor: Any, levels: list[Level], rank: int | None = None) -> Any:
     return array if array.shape == wanted else np.broadcast_to(array, wanted)
 
 
-def _memory(tensor: Any) -> Any:
+def _memory(tensor: Tensor) -> Any:
     array = tensor.array
     return array.memory() if isinstance(array, Payload) and array.level else array
 
 
-def sampled_like(draw: Callable[[Any], Any], tensor: Any) -> Any:
+def sampled_like(draw: Callable[[Any], Any], tensor: Tensor) -> Any:
     """Return what `draw` makes of the memory of a tensor, of which only shape and strides matter."""
     different = checked()
     memory = opened(tensor, different)

@@ -16,7 +16,7 @@ from ..core.nodes import wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
 from .arguments import beside
-from .create import order_like
+from .create_like import order_like
 from .elementwise import add_p, mul_p
 from .literals import depth_outside
 from .random import default_generator, laid_by, stream_of
@@ -87,7 +87,7 @@ def _scaled(noise: Any, keep: float) -> Any:
     return np.divide(noise, noise.dtype.type(keep), out=None if modes.unusual else noise)
 
 
-def _affine(noise: Any, p: float) -> tuple[Any, Any]:
+def _affine(noise: Array, p: float) -> tuple[Any, Any]:
     """Return the factor and the shift that drop to the least value of SELU and keep mean and variance."""
     real = noise.dtype.type
     scale = 1.0 / math.sqrt((_SELU_LEAST**2 * p + 1) * (1 - p))

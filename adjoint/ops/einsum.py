@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Out, Tensor, Value
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .contraction import check_dtypes, matmul_p, mm_p
 from .create import into
+from .dimensions import permute_p
 from .precision import autocasting
 from .reduce import sum_p
-from .shape import cast_p, expand_p, permute_p, reshape_p
+from .shape import cast_p, expand_p, reshape_p
 
 __all__ = ["einsum", "tensordot"]
 
@@ -66,18 +67,18 @@ contract_p: Primitive = nary(
 )
 
 
-def _contract_batch(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> Any:
+def _contract_batch(x: Value, y: Value, left: Labels, right: Labels, result: Labels) -> Value:
     fresh = min((-1, *left, *right)) - 1  # each batch around another has a label of its own
     return contract_p(*_same_batch(x, y), (fresh, *left), (fresh, *right), (fresh, *result))
 
 
-def _same_batch(x: Any, y: Any) -> tuple[Any, Any]:
+def _same_batch(x: Value, y: Value) -> tuple[Any, Any]:
     """Return two batched values with batch axes of one size."""
     n = max(x.shape[0], y.shape[0]) if 0 not in (x.shape[0], y.shape[0]) else 0
     return _batch_of(x, n), _batch_of(y, n)
 
 
-def _batch_of(x: Any, n: int) -> Any:
+def _batch_of(x: Value, n: int) -> Value:
     return x if x.shape[0] == n else expand_p(x, (n, *x.shape[1:]))
 
 
@@ -123,7 +124,7 @@ def einsum(*args: Any) -> Tensor:
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_DOTS = 1000  # labels from here on are the dims under an ellipsis, from the last one backwards
+_DOTS = len(_LETTERS)  # labels from here on are the dims under an ellipsis, from the last one backwards
 
 
 def _rank(x: Any) -> int:
@@ -350,7 +351,7 @@ def _greedy_path(terms: list[set[int]], result: set[int], sizes: dict[int, int])
 
 
 @autocasting
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Out = None) -> Tensor:
     """Sum products of `a` and `b` over pairs of dims.
 
     `dims` is a number (the last dims of `a` with the first of `b`) or two lists of dims.

@@ -2,7 +2,7 @@
 
 A rule states the derivative times `g`; conjugation for complex values is the recorder's business
 (see `Op.variant`). In-place forms come from the same declaration through `inplace`. Ops that are made of
-pieces (where, clamp, round, abs) are in `piecewise`, comparisons in `compare`.
+pieces (where, clamp, round, abs) are in `piecewise`, comparisons in `compare`, angles in `trigonometry`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Number, Tensor
-from ..core import dtypes, modes
+from .._typing import Array, Inputs, Number, Out, Params, Scalar, Tangents, Tensor, Value
+from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
 from ..core.folding import fold
@@ -24,20 +24,19 @@ from ..core.inplace import inplace
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
-from ..core.recorders import Primitive, binary, elementwise, formula, nary, public, unary
+from ..core.recorders import binary, elementwise, formula, nary, public, unary
 from ..core.tensor import TensorBase
-from .arguments import dtype_of, require_any, require_pair, require_tensor, require_tensors
+from .arguments import dtype_of, require_any, require_tensor, require_tensors
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
 from .literals import check_fits, depth_outside
 from .piecewise import where_p
-from .precision import autocasting
-from .shape import cast_p, conj_p, reshape_p
+from .shape import cast_p, reshape_p
 
 # --- Arithmetic -------------------------------------------------------------------------------------
 
 
-def _explain_bool(error: Exception, *arrays: Any) -> Exception | None:
+def _explain_bool(error: Exception, *arrays: Value) -> Exception | None:
     if not isinstance(error, TypeError) or any(getattr(a, "dtype", type(a)) not in (np.bool_, bool) for a in arrays):
         return None
     what = "Negation, the `-` operator, on a bool tensor" if len(arrays) == 1 else (
@@ -93,7 +92,7 @@ def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], e
     return given
 
 
-def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Any = None) -> Tensor:
+def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Out = None) -> Tensor:
     """Add `alpha` times `other`.
 
     Examples
@@ -131,7 +130,7 @@ def _scaled(input: Any, other: Any, alpha: Number) -> Any:
     return mul_p(other if other.array.dtype == dtype else cast_p(other, dtype), alpha)
 
 
-def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Any = None) -> Tensor:
+def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Out = None) -> Tensor:
     """Subtract `alpha` times `other`."""
     if older:
         alpha, other = older_order("sub", "alpha", "other", (other, *older), 1)
@@ -154,11 +153,11 @@ def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 
 
 @public(mul_p)
-def mul(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def mul(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Multiply `input` by `other`, element by element."""
 
 
-def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Out = None) -> Tensor:
     """Divide `input` by `other`; `rounding_mode` is None, "trunc" or "floor".
 
     Examples
@@ -175,7 +174,7 @@ def div_(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = N
 
 
 @public(neg_p)
-def neg(input: Tensor, *, out: Any = None) -> Tensor:
+def neg(input: Tensor, *, out: Out = None) -> Tensor:
     """Negate."""
 
 
@@ -201,12 +200,12 @@ def _refuse_zero(x: Any, y: Any) -> None:
         raise RuntimeError("ZeroDivisionError: an integer tensor is divided by zero")
 
 
-def _div_floor(x: Any, y: Any) -> Any:
+def _div_floor(x: Value, y: Value) -> Array:
     _refuse_zero(x, y)
     return np.floor_divide(x, y)
 
 
-def _div_trunc(x: Any, y: Any) -> Any:
+def _div_trunc(x: Array, y: Value) -> Any:
     _refuse_zero(x, y)
     if x.dtype.kind in "iu":
         quotient = np.floor_divide(x, y)
@@ -214,12 +213,12 @@ def _div_trunc(x: Any, y: Any) -> Any:
     return np.trunc(x / y)
 
 
-def _remainder(x: Any, y: Any) -> Any:
+def _remainder(x: Value, y: Value) -> Array:
     _refuse_zero(x, y)
     return np.remainder(x, y)
 
 
-def _fmod(x: Any, y: Any) -> Any:
+def _fmod(x: Value, y: Value) -> Array:
     _refuse_zero(x, y)
     return np.fmod(x, y)
 
@@ -235,7 +234,7 @@ floor_divide_, remainder_, fmod_ = inplace(div_floor_p), inplace(remainder_p), i
 _ROUNDED = {"floor": (div_floor_p, floor_divide_), "trunc": (div_trunc_p, inplace(div_trunc_p))}
 
 
-def _rounded(mode: Any) -> Any:
+def _rounded(mode: str) -> Any:
     if not isinstance(mode, str):
         given = f"rounding_mode={type(mode).__name__}"
         raise TypeError(f"div() received an invalid combination of arguments - got (Tensor, Tensor, {given})")
@@ -244,7 +243,7 @@ def _rounded(mode: Any) -> Any:
     return _ROUNDED[mode]
 
 
-def floor_divide(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def floor_divide(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Divide and round down."""
     return into(out, div_floor_p(input, other))
 
@@ -255,7 +254,7 @@ def rfloordiv(input: Tensor, other: Tensor | Number) -> Tensor:
     return div_floor_p(other, input) if result is NotImplemented else result
 
 
-def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Return the rest of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
     require_any(input, other, "remainder")
     return into(out, remainder_p(input, other))
@@ -267,7 +266,7 @@ def rremainder(input: Tensor, other: Tensor | Number) -> Tensor:
     return remainder_p(other, input) if result is NotImplemented else result
 
 
-def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+def fmod(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
     """Return the rest of the division that rounds towards zero: it has the sign of `input`, as C's fmod."""
     require_tensor(input, "input", "fmod")
     return into(out, fmod_p(input, other))
@@ -276,11 +275,11 @@ def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
 # --- Products with a sum ------------------------------------------------------------------------------
 
 
-def _addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+def _addcmul(x: Value, tensor1: Value, tensor2: Value, value: Scalar) -> Value:
     return x + (tensor1 if value == 1 else tensor1 * _as(value, tensor1)) * tensor2
 
 
-def _as(value: Any, like: Any) -> Any:
+def _as(value: object, like: Any) -> Any:
     return value if like.dtype.kind in "fc" else number_like(value, like)
 
 
@@ -294,7 +293,7 @@ addcmul_p = elementwise(
 )
 
 
-def _addcdiv(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+def _addcdiv(x: Value, tensor1: Value, tensor2: Value, value: Scalar) -> Value:
     return x + (tensor1 if value == 1 else tensor1 * _as(value, tensor1)) / tensor2
 
 
@@ -309,7 +308,9 @@ addcdiv_p = elementwise(
 _addcmul_, _addcdiv_ = inplace(addcmul_p), inplace(addcdiv_p)
 
 
-def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None) -> Tensor:
+def addcmul(
+    input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Out = None,
+) -> Tensor:  # fmt: skip
     """Add ``value * tensor1 * tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
@@ -318,7 +319,7 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value:
     return into(out, addcmul_p(input, tensor1, tensor2, value))
 
 
-def addcmul_(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
+def addcmul_(input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
     """Add ``value * tensor1 * tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
@@ -332,7 +333,7 @@ def _check_value(input: Tensor, value: Number, op: str) -> None:
         raise RuntimeError(f"value cannot be converted to type float without overflow: {op}(value={value})")
 
 
-def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
+def _refuse_integers(tensor1: Value, tensor2: Value) -> None:
     if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported; convert one operand to a float first, or "
@@ -340,7 +341,9 @@ def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
         )
 
 
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None) -> Tensor:
+def addcdiv(
+    input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Out = None,
+) -> Tensor:  # fmt: skip
     """Add ``value * tensor1 / tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcdiv", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
@@ -350,7 +353,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value:
     return into(out, addcdiv_p(input, tensor1, tensor2, value))
 
 
-def addcdiv_(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
+def addcdiv_(input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
     """Add ``value * tensor1 / tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
@@ -360,13 +363,13 @@ def addcdiv_(input: Tensor, tensor1: Any, tensor2: Tensor, *older: Tensor, value
     return _addcdiv_(input, tensor1, tensor2, value)
 
 
-def _lerp(x: Any, end: Any, weight: Any) -> Any:
+def _lerp(x: Value, end: Value, weight: Value) -> Value:
     # From the nearer end, so that both ends are exact.
     near = np.abs(weight) < 0.5
     return where_p(near, x, end) + where_p(near, weight, weight - 1) * (end - x)
 
 
-def _lerp_by(x: Any, end: Any, weight: Any) -> Any:
+def _lerp_by(x: Value, end: Value, weight: Value | float) -> Any:
     step = end - x
     near = (weight if not isinstance(weight, Complex) else np.abs(weight)) < 0.5
     return x + _as(weight, step) * step if near else end - step * _as(1 - weight, step)
@@ -398,7 +401,7 @@ def _check_lerp(input: Tensor, *others: Any) -> None:
             raise RuntimeError(f"expected dtype {kinds[0]} for `end` but got dtype {kinds[1]}")
 
 
-def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Any = None) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Out = None) -> Tensor:
     """Go from `input` to `end` by the fraction `weight`.
 
     Examples
@@ -439,320 +442,63 @@ log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log
 
 
 @public(exp_p)
-def exp(input: Tensor, *, out: Any = None) -> Tensor:
+def exp(input: Tensor, *, out: Out = None) -> Tensor:
     """Raise e to each element."""
 
 
 @public(log_p)
-def log(input: Tensor, *, out: Any = None) -> Tensor:
+def log(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the natural logarithm."""
 
 
 @public(exp2_p)
-def exp2(input: Tensor, *, out: Any = None) -> Tensor:
+def exp2(input: Tensor, *, out: Out = None) -> Tensor:
     """Raise 2 to each element."""
 
 
 @public(expm1_p)
-def expm1(input: Tensor, *, out: Any = None) -> Tensor:
+def expm1(input: Tensor, *, out: Out = None) -> Tensor:
     """Raise e to each element and subtract 1, exactly near 0."""
 
 
 @public(log2_p)
-def log2(input: Tensor, *, out: Any = None) -> Tensor:
+def log2(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the logarithm to base 2."""
 
 
 @public(log10_p)
-def log10(input: Tensor, *, out: Any = None) -> Tensor:
+def log10(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the logarithm to base 10."""
 
 
 @public(log1p_p)
-def log1p(input: Tensor, *, out: Any = None) -> Tensor:
+def log1p(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the logarithm of 1 plus each element, exactly near 0."""
 
 
 @public(sigmoid_p)
-def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:
+def sigmoid(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the logistic function 1 / (1 + exp(-x))."""
-
-
-# --- Trigonometry --------------------------------------------------------------------------------------
-
-
-def _acosh_root(x: Any) -> Any:
-    return np.sqrt(x - 1) * np.sqrt(x + 1) if dtype_of(x).kind == "c" else np.sqrt(x * x - 1)
-
-
-def _tanh_x(g: Any, out: Any) -> Any:
-    if isinstance(g, TensorBase) and not modes.unusual:
-        return tanh_back_p(g, out)  # recorded as one op: networks of tanh are differentiated twice a lot
-    return tanh_back_p.op.kernel(g, out)
-
-
-sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), floating=True)
-cos_p = unary(np.cos, x=lambda g, x: g * -np.sin(x), floating=True)
-tan_p = unary(np.tan, x=lambda g, out: g * (out * out + 1), floating=True)
-asin_p = unary(np.arcsin, x=lambda g, x: g / np.sqrt(1 - x * x), floating=True, name="asin")
-acos_p = unary(np.arccos, x=lambda g, x: g / -np.sqrt(1 - x * x), floating=True, name="acos")
-atan_p = unary(np.arctan, x=lambda g, x: g / (x * x + 1), floating=True, name="atan")
-sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
-cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
-tanh_p = unary(np.tanh, x=_tanh_x, floating=True)
-tanh_back_p: Primitive = elementwise(
-    "tanh_back",
-    lambda x, y: x - x * y * y,
-    x=lambda g, y: g - g * y * y,
-    y=lambda g, x, y: g * x * (y * -2),
-    node_name="TanhBackwardBackward0",
-    saved={"x": "grad_output", "y": "result"},
-)
-asinh_p = unary(
-    np.arcsinh, x=lambda g, x: g / np.sqrt(x * x + 1), floating=True, name="asinh", written="AsinhBackward1"
-)
-acosh_p = unary(np.arccosh, x=lambda g, x: g / _acosh_root(x), floating=True, name="acosh", written="AcoshBackward1")
-atanh_p = unary(np.arctanh, x=lambda g, x: g / (1 - x * x), floating=True, name="atanh", written="AtanhBackward1")
-sin_, cos_, tan_, asin_ = inplace(sin_p), inplace(cos_p), inplace(tan_p), inplace(asin_p)
-acos_, atan_, sinh_, cosh_ = inplace(acos_p), inplace(atan_p), inplace(sinh_p), inplace(cosh_p)
-tanh_, asinh_, acosh_, atanh_ = inplace(tanh_p), inplace(asinh_p), inplace(acosh_p), inplace(atanh_p)
-
-
-@public(sin_p)
-def sin(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the sine."""
-
-
-@public(cos_p)
-def cos(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the cosine."""
-
-
-@public(tan_p)
-def tan(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the tangent."""
-
-
-@public(asin_p)
-def asin(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the inverse sine."""
-
-
-@public(acos_p)
-def acos(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the inverse cosine."""
-
-
-@public(atan_p)
-def atan(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the inverse tangent."""
-
-
-@public(sinh_p)
-def sinh(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the hyperbolic sine."""
-
-
-@public(cosh_p)
-def cosh(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the hyperbolic cosine."""
-
-
-@public(tanh_p)
-def tanh(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the hyperbolic tangent."""
-
-
-@public(asinh_p)
-def asinh(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the inverse hyperbolic sine."""
-
-
-@public(acosh_p)
-def acosh(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the inverse hyperbolic cosine."""
-
-
-@public(atanh_p)
-def atanh(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the inverse hyperbolic tangent."""
-
-
-arcsin, arccos, arctan = asin, acos, atan
-arcsinh, arccosh, arctanh = asinh, acosh, atanh
-arcsin_, arccos_, arctan_ = asin_, acos_, atan_
-arcsinh_, arccosh_, arctanh_ = asinh_, acosh_, atanh_
-
-
-def _squares(x: Any, y: Any) -> Any:
-    """Return the squared distance from the origin, where it is infinite, so that gradients are 0 there."""
-    d = x * x + y * y
-    return where_p(d == 0, math.inf, d)
-
-
-atan2_p = binary(
-    np.arctan2,
-    x=lambda g, x, y: g * (y / _squares(x, y)),
-    y=lambda g, x, y: g * -(x / _squares(x, y)),
-    floating=True,
-    name="atan2",
-)
-
-
-hypot_p = elementwise(
-    "hypot",
-    lambda x, y: np.hypot(x, y),
-    x=lambda g, x, out: g * (x / out),
-    y=lambda g, y, out: g * (y / out),
-)
-deg2rad_p = unary(np.deg2rad, x=lambda g: g * (math.pi / 180), floating=True, node_name="Deg2RadBackward0")
-rad2deg_p = unary(np.rad2deg, x=lambda g: g * (180 / math.pi), floating=True, node_name="Rad2DegBackward0")
-by_ufunc.update({np.radians: deg2rad_p, np.degrees: rad2deg_p})
-by_ufunc[np.hypot] = hypot_p
-atan2_, hypot_, deg2rad_, rad2deg_ = (
-    inplace(atan2_p),
-    inplace(hypot_p),
-    inplace(deg2rad_p),
-    inplace(rad2deg_p),
-)
-
-
-def atan2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Take the angle of the point with ordinate `input` and abscissa `other`."""
-    require_pair(input, other, "atan2")
-    return into(out, atan2_p(input, other))
-
-
-arctan2, arctan2_ = atan2, atan2_
-
-
-def hypot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Take the length of the hypotenuse over legs `input` and `other`."""
-    require_pair(input, other, "hypot")
-    return into(out, hypot_p(input, other))
-
-
-@public(deg2rad_p)
-def deg2rad(input: Tensor, *, out: Any = None) -> Tensor:
-    """Convert degrees to radians."""
-
-
-@public(rad2deg_p)
-def rad2deg(input: Tensor, *, out: Any = None) -> Tensor:
-    """Convert radians to degrees."""
-
-
-# --- Complex numbers ----------------------------------------------------------------------------------
-
-
-def _angle(x: Any) -> Any:
-    if x.dtype.kind == "c":
-        return np.arctan2(x.imag, x.real)
-    return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(math.pi), x.dtype.type(0)))
-
-
-def _angle_x(g: Any, x: Any, x_dtype: Any) -> Any:
-    if x_dtype.kind != "c":
-        return zeros_p(g)
-    size = np.abs(x)
-    return where_p(x == 0, 0, g * (x / (size * size)) * 1j)
-
-
-def _complex_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    return complex_p(*(zeros_p(x) if t is None else t for t, x in zip(tangents, inputs, strict=True)))
-
-
-def _angle_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (t,), (x,) = tangents, inputs
-    dtype = dtype_of(x)
-    if dtype.kind != "c":
-        return zeros_p(t)
-    size = np.abs(x)
-    turned = cast_p(t * np.conjugate(x) * -1j, dtypes.of(dtype).to_real().np)
-    return where_p(x == 0, 0, turned / (size * size))
-
-
-angle_p = unary(_angle, x=_angle_x, floating=True, name="angle", holomorphic=False, jvp=_angle_jvp)
-complex_p = binary(
-    lambda x, y: _joined(x, y), x=lambda g, x_dtype: cast_p(g, x_dtype),
-    y=lambda g, y_dtype: cast_p(g * -1j, y_dtype), name="complex", holomorphic=False, jvp=_complex_jvp,
-)  # fmt: skip
-conj_physical_ = inplace(conj_p)
-
-
-def _check_parts(*parts: Tensor) -> None:
-    kinds = [dtypes.of(part.array.dtype) for part in parts]
-    if not all(kind.name in ("float16", "float32", "float64") for kind in kinds):
-        given = " and ".join(kind.title for kind in kinds)
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {given}")
-
-
-def _joined(x: Any, y: Any) -> Any:
-    if x.dtype.kind != "f" or x.dtype.itemsize < 4:
-        raise RuntimeError(
-            f"Expected both inputs to be Half, Float or Double tensors but got {x.dtype.name} and {y.dtype.name}"
-        )
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    out = np.empty_like(x, shape=shape, dtype=np.complex64 if x.dtype == np.float32 else np.complex128)
-    out.real[...], out.imag[...] = x, y
-    return out
-
-
-@public(angle_p)
-def angle(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the angle of complex numbers; of real ones, 0 or pi."""
-
-
-def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
-    """Make complex numbers of real and imaginary parts.
-
-    Examples
-    --------
-    >>> adjoint.complex(adjoint.tensor([1.0]), adjoint.tensor([2.0]))
-    tensor([1.+2.j])
-    """
-    require_pair(real, imag, "complex")
-    _check_parts(real, imag)
-    if real.array.dtype != imag.array.dtype:
-        raise RuntimeError(
-            f"Expected object of scalar type {title_of(real.dtype)} but got scalar type {title_of(imag.dtype)} "
-            "for second argument"
-        )
-    result = complex_p(real, imag)
-    if out is not None and out.array.dtype != result.array.dtype:
-        raise RuntimeError(
-            f"Expected object of scalar type {title_of(result.dtype)} but got scalar type {title_of(out.dtype)} "
-            "for argument 'out'"
-        )
-    return into(out, result)
-
-
-@autocasting
-def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
-    """Make complex numbers of absolute values and angles."""
-    require_pair(abs, angle, "polar")
-    _check_parts(abs, angle)
-    return complex(mul_p(abs, cos_p(angle)), mul_p(abs, sin_p(angle)), out=out)
 
 
 # --- Filling ------------------------------------------------------------------------------------------
 
 
-def _fill(x: Any, y: Any) -> Any:
+def _fill(x: Value, y: Array | float) -> Array:
     out = module_of(x).empty_like(x)
     _fill_into(out, y)
     return out
 
 
-def _fill_into(x: Any, y: Any) -> None:
+def _fill_into(x: Value, y: Any) -> None:
     x[...] = y
 
 
-def _fill_batch(x: Any, y: Any) -> Any:
+def _fill_batch(x: Value, y: Value) -> Value:
     return cast_p(add_p(zeros_p(x), reshape_p(y, (*y.shape, *(1,) * (x.ndim - 1)))), dtype_of(x))
 
 
-def _fill_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _fill_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Tensor:
     return zeros_p(out) if tangents[1] is None else add_p(zeros_p(out), tangents[1])
 
 
@@ -814,7 +560,7 @@ def map2_(input: Tensor, x: Any, y: Any, callable: Callable[..., Any]) -> Tensor
     return input.copy_(made.reshape(shape))
 
 
-def _refuse_many(value: Any) -> None:
+def _refuse_many(value: object) -> None:
     if isinstance(value, TensorBase) and value.array.ndim:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value.array.ndim} dimensions."
@@ -822,13 +568,8 @@ def _refuse_many(value: Any) -> None:
 
 
 __all__ = [
-    "acos", "acos_", "acosh", "acosh_", "add", "addcdiv", "addcmul", "angle", "arccos", "arccos_",
-    "arccosh", "arccosh_", "arcsin", "arcsin_", "arcsinh", "arcsinh_", "arctan", "arctan2", "arctan_",
-    "arctanh", "arctanh_", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan_", "atanh",
-    "atanh_", "complex", "conj_physical_", "cos", "cos_", "cosh", "cosh_", "deg2rad", "deg2rad_", "div",
-    "divide", "exp", "exp2", "exp2_", "exp_", "expm1", "expm1_", "fill", "fill_", "floor_divide", "fmod",
-    "hypot", "lerp", "log", "log1p", "log1p_", "log2", "log2_", "log10", "log10_", "log_", "mul",
-    "multiply", "neg", "neg_", "negative", "negative_", "polar", "positive", "rad2deg", "rad2deg_",
-    "remainder", "rsub", "sigmoid", "sigmoid_", "sin", "sin_", "sinh", "sinh_", "sub", "subtract", "tan",
-    "tan_", "tanh", "tanh_", "true_divide", "zero_",
+    "add", "addcdiv", "addcmul", "div", "divide", "exp", "exp2", "exp2_", "exp_", "expm1", "expm1_", "fill", "fill_",
+    "floor_divide", "fmod", "lerp", "log", "log1p", "log1p_", "log2", "log2_", "log10", "log10_", "log_", "mul",
+    "multiply", "neg", "neg_", "negative", "negative_", "positive", "remainder", "rsub", "sigmoid", "sigmoid_", "sub",
+    "subtract", "true_divide", "zero_",
 ]  # fmt: skip

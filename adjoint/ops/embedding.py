@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Tensor
+from .._typing import Array, Tensor, Value
 from ..core import modes
 from ..core.device import CPU, module_of
 from ..core.device import of as device_of
@@ -48,14 +48,14 @@ def _unembedding(x: Array, i: Array, rows: int, padding: int, by_frequency: bool
     return out
 
 
-def _embedding_mask(g: Any, i: Any, padding: Any) -> Any:
+def _embedding_mask(g: Value, i: Value, padding: int) -> Value:
     """Return a gradient's gradient with zeros where the padding row was read."""
     if padding < 0:
         return g
     return where_p(reshape_p(i == padding, (*i.shape, *(1,) * (g.ndim - i.ndim))), 0, g)
 
 
-def _unembedding_x(g: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
+def _unembedding_x(g: Value, i: Value, padding: int, by_frequency: bool) -> Value:
     if by_frequency:
         raise RuntimeError("embedding_backward: double backward not supported with scale_grad_by_freq")
     return _embedding_mask(embedding_p(g, i, padding, False), i, padding)
@@ -79,7 +79,7 @@ unembedding_p: Primitive = nary(
 )
 
 
-def _unembedding_batch(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
+def _unembedding_batch(x: Value, i: Value, rows: Any, padding: int, by_frequency: bool) -> Value:
     """Give each element of the batch rows of its own."""
     size = x.shape[0]
     numbers = i + (rows * np.arange(size)).reshape(-1, *(1,) * (i.ndim - 1))
@@ -87,7 +87,7 @@ def _unembedding_batch(x: Any, i: Any, rows: Any, padding: Any, by_frequency: An
     return reshape_p(out, (size, rows, *out.shape[1:]))
 
 
-def _embedding_batch(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
+def _embedding_batch(x: Value, i: Value, padding: int, by_frequency: bool) -> Value:
     size, rows = x.shape[:2]
     numbers = i + (rows * np.arange(size)).reshape(-1, *(1,) * (i.ndim - 1))
     flat = reshape_p(x, (size * rows, *x.shape[2:]))
@@ -99,7 +99,7 @@ def _embedding_batch(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
     return where_p(reshape_p(i == padding, (*i.shape, *(1,) * (out.ndim - i.ndim))), unrecorded, out)
 
 
-def keep_gradient_sparse(weight: Any, indices: Any, padding: int) -> None:
+def keep_gradient_sparse(weight: Tensor, indices: Tensor, padding: int) -> None:
     """Let the ``.grad`` of a table that is a leaf have only the rows that are looked up."""
     known = not isinstance(indices.array, Payload) and device_of(indices.array) == CPU
     if known and modes.is_grad_enabled() and type(weight.node) is AccumulateGrad:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Inputs, Params, Shape, Tangents, Tensor, Value
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
@@ -17,6 +17,7 @@ from ..core.nodes import Freed, Node, Packed
 from ..core.observation import lifting
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
+from ..core.tensor import TensorBase
 from .arguments import count_of, dtype_of, index_of
 from .contraction import linear
 from .elementwise import mul_p
@@ -25,26 +26,35 @@ from .loss import MEAN, NONE, SUM, reduction_of
 from .piecewise import where_p
 from .precision import autocasting
 from .reduce import _sum, is_half, sum_p, title_of
+from .rows import Row, exp_below, is_class_p, rowwise
 from .shape import cast_p, expand_p, reshape_p
-from .softmax import log_softmax_p, logsumexp_p, softmax_p
+from .softmax import log_softmax_p
 
-_single = np.dtype("float32")
+_single, _int64 = np.dtype("float32"), np.dtype("int64")
 
 
-def _picked(x: Any, target: Any, ignored: Any) -> Any:
-    """Return the element of each sample's class, which samples are skipped, and how many.
+def _checked(target: Any, classes: int, ignored: object) -> tuple[Array, int]:
+    """Return which samples are skipped, and how many; raise for a label that is no class."""
+    xp = module_of(target)
+    skip = target == ignored
+    skipped = int(xp.count_nonzero(skip))  # which takes a quarter of the time of any() and sum()
+    bad = (target < 0) | (target >= classes)
+    if int(xp.count_nonzero(bad)):
+        wrong = bad & ~skip
+        if wrong.any():
+            raise IndexError(f"Target {int(target[wrong].flat[0])} is out of bounds: there are {classes} classes")
+    return skip, skipped
+
+
+def _picked(x: Any, target: Any, ignored: object) -> tuple[Array, int]:
+    """Return the negated element of each sample's class, and how many samples are skipped.
 
     Classes lie along axis 1, or 0 of a single sample.
     """
     xp = module_of(x)
     axis = 1 if x.ndim > 1 else 0
-    bad = (target < 0) | (target >= x.shape[axis])
-    skip = target == ignored
-    skipped = int(xp.count_nonzero(skip))  # which takes a quarter of the time of any() and sum()
-    if int(xp.count_nonzero(bad)):
-        wrong = bad & ~skip
-        if wrong.any():
-            raise IndexError(f"Target {int(target[wrong].flat[0])} is out of bounds: there are {x.shape[axis]} classes")
+    skip, skipped = _checked(target, x.shape[axis], ignored)
+    if skipped:
         target = xp.where(skip, 0, target)
     if x.ndim == 2:
         out = -x[xp.arange(x.shape[0]), target]
@@ -52,19 +62,30 @@ def _picked(x: Any, target: Any, ignored: Any) -> Any:
         out = -xp.take_along_axis(x, xp.expand_dims(target, axis), axis).squeeze(axis)
     if skipped:
         out = xp.where(skip, x.dtype.type(0), out).astype(x.dtype, copy=False)  # CuPy makes float32 of bfloat16
-    return out, skip, skipped
+    return out, skipped
 
 
-def _nll(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
-    out, _, skipped = _picked(x, target, ignored)
+def _nll(x: Any, target: Any, ignored: object, reduction: int) -> Any:
+    if isinstance(target, Payload):  # in words that programs can be made of, without a look at the labels
+        losses = where_p(target == ignored, 0, -_flat(Row((1,)).at(x, _column(target))))
+        return _reduced(losses, target, ignored, reduction)
+    out, skipped = _picked(x, target, ignored)
     if reduction == NONE:
         return out
     total = _sum(out, None, False)
     return total if reduction == SUM else total / x.dtype.type(out.size - skipped)
 
 
-def _nll_back(x: Any, target: Any, shape: Any, ignored: Any, reduction: Any) -> Any:
+def _nll_back(x: Any, target: Any, shape: Shape, ignored: object, reduction: int) -> Value:
     """Return zeros of `shape` with ``-x`` (per sample, or one for all) at each sample's class."""
+    if isinstance(target, Payload):
+        if len(shape) != 2:
+            raise TypeError("labels of a matrix only")
+        if reduction == MEAN:
+            x = x / _counted(target, ignored, x.dtype)
+        target = _column(target)
+        share = where_p(target == ignored, 0, -(reshape_p(x, (shape[0], 1)) if x.ndim else x))
+        return where_p(is_class_p(target, shape[1]), share, 0)
     xp = module_of(x)
     out = xp.zeros(shape, x.dtype)
     axis = 1 if len(shape) > 1 else 0
@@ -81,17 +102,18 @@ def _nll_back(x: Any, target: Any, shape: Any, ignored: Any, reduction: Any) -> 
     return out
 
 
-def _nll_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _nll_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value:
     return nll_loss_p(tangents[0], inputs[1], *params)
 
 
-def _nll_batch(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
+def _nll_batch(x: Value, target: Value, ignored: object, reduction: Any) -> Value:
     """Fold the batch of a vmap into the samples; each keeps a mean of its own."""
     size, single = x.shape[0], x.ndim == 2
     if single:
         rows, labels, shape = x, reshape_p(target, (size,)), (size,)
     else:
-        rows, labels = reshape_p(x, (-1, *x.shape[2:])), reshape_p(target, (-1, *target.shape[2:]))
+        count = size * x.shape[1]
+        rows, labels = reshape_p(x, (count, *x.shape[2:])), reshape_p(target, (count, *target.shape[2:]))
         shape = tuple(target.shape)
     losses = reshape_p(nll_loss_p(rows, labels, ignored, NONE), shape)
     if reduction == NONE:
@@ -104,7 +126,7 @@ def _nll_batch(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
     return total / sum_p(reshape_p(counted, shape), axes, False)
 
 
-def _nll_back_batch(x: Any, target: Any, shape: Any, ignored: Any, reduction: Any) -> Any:
+def _nll_back_batch(x: Value, target: Value, shape: Shape, ignored: object, reduction: Any) -> Value:
     size = x.shape[0]
     labels = tuple(target.shape)
     if reduction == MEAN:
@@ -115,7 +137,8 @@ def _nll_back_batch(x: Any, target: Any, shape: Any, ignored: Any, reduction: An
     if len(shape) == 1:
         return nll_back_p(x, target, (size, *shape), ignored, NONE)
     flat = (size * shape[0], *shape[1:])
-    out = nll_back_p(reshape_p(x, (-1, *labels[2:])), reshape_p(target, (-1, *labels[2:])), flat, ignored, NONE)
+    rows = (size * labels[1], *labels[2:])
+    out = nll_back_p(reshape_p(x, rows), reshape_p(target, rows), flat, ignored, NONE)
     return reshape_p(out, (size, *shape))
 
 
@@ -147,34 +170,98 @@ nll_back_p: Primitive = nary(
 # The whole of it, where rows are of a matrix and all classes count alike: a node saves one number of a row.
 
 
-def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, wide: Any) -> Any:
-    """Return the loss, the logsumexp of each row, and None for what a device's kernel may have found besides.
+def _class_loss(
+    row: Row, x: Array, target: Array, ignored: float, is_bounded: bool, is_complete: bool
+) -> tuple[Any, Any]:
+    """Return the loss of each row, and its logsumexp.
+
+    If `is_bounded`, exponentials do not overflow; if `is_complete`, no target is to be ignored.
+    """
+    own = row.at(x, target)
+    if is_bounded:
+        logs = np.log(row.sum(np.exp(x)))
+        loss = logs - own
+    else:
+        top = row.max(x)
+        below = np.log(row.sum(exp_below(x - top)))
+        loss, logs = below - (own - top), below + top
+    return loss if is_complete else where_p(target == ignored, 0, loss), logs
+
+
+def _class_loss_x(row: Row, g: Array, x: Array, target: Array, logs: Array, ignored: float, is_complete: bool) -> Any:
+    share = g if is_complete else where_p(target == ignored, 0, g)
+    return share * row.less_one_at(exp_below(x - logs), target)
+
+
+class_loss_p: Primitive = rowwise(
+    "class_loss", _class_loss, x=_class_loss_x, over="axis", labels="target", numbers="ignored",
+    static="is_bounded is_complete", hidden=("logs",), of_rows=True,
+    batch=lambda x, target, axis, *options: class_loss_p(x, target, axis + 1, *options),
+)  # fmt: skip
+
+
+def _column(target: Any) -> Any:
+    column = reshape_p(target, (target.shape[0], 1))
+    return column if dtype_of(column) == _int64 else cast_p(column, _int64)
+
+
+def _flat(losses: Value) -> Value:
+    return reshape_p(losses, (losses.shape[0],))
+
+
+def _reduced(losses: Value, target: Any, ignored: object, reduction: int) -> Value:
+    """Return losses that are 0 where they do not count, their sum, or their mean over those that count."""
+    if reduction == NONE:
+        return losses
+    total = sum_p(losses, (0,), False)
+    return total if reduction == SUM else total / _counted(target, ignored, dtype_of(losses))
+
+
+def _counted(target: Any, ignored: object, dtype: Any) -> Value:
+    return sum_p(cast_p(target != ignored, dtype), (0,), False)
+
+
+def _cross_entropy(x: Any, target: Any, ignored: float, reduction: int, wide: bool) -> tuple[Any, ...]:
+    """Return the loss, the logsumexp of each row, and how many rows count.
 
     With `wide` the loss of rows in half precision is in single, as autocast wants it.
     """
-    dtype = x.dtype
-    if is_half(dtype):
-        x = cast_p(x, _single)
-    logs = logsumexp_p(x, (1,), False)
-    picked, skip, skipped = _picked(x, target, ignored)
-    loss = picked + logs
-    if skipped:
-        loss = where_p(skip, 0, loss)
-    if reduction != NONE:
-        loss = _sum(loss, None, False)
-    if reduction == MEAN:
-        loss = loss / x.dtype.type(target.size - skipped)
-    return loss if wide or x.dtype == dtype else cast_p(loss, dtype), logs, None, None
+    if isinstance(target, Payload):
+        losses = _flat(class_loss_p(x, _column(target), 1, ignored, False, False))
+        return _reduced(losses, target, ignored, reduction), None, None
+    _, skipped = _checked(target, x.shape[1], ignored)
+    rows = cast_p(x, _single) if is_half(x.dtype) else x
+    losses, logs = class_loss_p.op.form_for((rows,)).whole(rows, _column(target), 1, ignored, False, not skipped)
+    count = target.size - skipped
+    if reduction == NONE:
+        loss = losses.reshape(-1)
+    else:
+        loss = _sum(losses, None, False)
+        loss = loss / loss.dtype.type(count) if reduction == MEAN else loss
+    return loss if wide or loss.dtype == x.dtype else cast_p(loss, x.dtype), logs, count
 
 
 def _cross_entropy_x(
-    g: Any, x: Any, target: Any, logs: Any, count: Any, at: Any, ignored: Any, reduction: Any, wide: Any
+    g: Value, x: Value, target: Value, logs: Value | None, count: Any, ignored: float, reduction: int, wide: bool
 ) -> Any:
     if is_half(dtype_of(x)):  # in whose precision a share of the loss would be rounded before it is multiplied
         x, g, dtype = cast_p(x, _single), cast_p(g, _single), dtype_of(x)
-        return cast_p(_cross_entropy_x(g, x, target, logs, count, at, ignored, reduction, wide), dtype)
-    back = nll_back_p(g, target, x.shape, ignored, reduction)
-    return back - softmax_p(x, 1) * sum_p(back, (1,), True)
+        return cast_p(_cross_entropy_x(g, x, target, logs, count, ignored, reduction, wide), dtype)
+    rows = x.shape[0]
+    if isinstance(g, TensorBase) and type(count) is not int:  # an array of a device's kernel, which no op has made
+        count = None
+    if reduction == MEAN:
+        g = g / (_counted(target, ignored, dtype_of(x)) if count is None else count)
+    share = reshape_p(g, (rows if reduction == NONE else 1, 1))
+    rule: Any = class_loss_p.op.form_for((x,)).rules[0]
+    return rule(share, x, _column(target), logs, 1, ignored, False, type(count) is int and count == rows)
+
+
+def _cross_entropy_jvp(tangents: Tangents, inputs: Inputs, out: Any, params: Params) -> Value:
+    t, (x, target), (ignored, reduction, wide) = tangents[0], inputs, params
+    ones = cast_p(target == target, dtype_of(t))
+    slopes = sum_p(t * _cross_entropy_x(ones, x, target, None, None, ignored, NONE, wide), (1,), False)
+    return _reduced(slopes, target, ignored, reduction)
 
 
 def _unfold_cross_entropy(node: Node) -> None:
@@ -196,19 +283,13 @@ cross_entropy_p: Primitive = nary(
     _cross_entropy,
     inputs=2,
     x=_cross_entropy_x,
-    jvp=lambda tangents, inputs, out, params: nll_loss_p(
-        _log_softmax_slope(tangents[0], softmax_p(inputs[0], 1)), inputs[1], *params[:2]
-    ),
+    jvp=_cross_entropy_jvp,
     batch=lambda x, target, ignored, reduction, wide: _nll_batch(log_softmax_p(x, 2), target, ignored, reduction),
-    hidden=("logs", "count", "at"),  # of each row its logsumexp; how many rows count; places of labels, if all do
+    hidden=("logs", "count"),  # of each row its logsumexp; how many rows count
     node_name="NllLossBackward0",
     saved={"x": "self", "ignored": "ignore_index"},
     unfold=_unfold_cross_entropy,
 )
-
-
-def _log_softmax_slope(t: Any, weights: Any) -> Any:
-    return t - sum_p(weights * t, (1,), True)
 
 
 def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
@@ -344,7 +425,7 @@ def _in_single(input: Tensor, target: Tensor, ignored: int, code: int) -> Tensor
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-    label_smoothing: float = 0.0, options: Any = None,
+    label_smoothing: float = 0.0, options: object = None,
 ) -> Tensor:  # fmt: skip
     """Take the cross entropy of ``linear(input, linear_weight, linear_bias)`` and `target`.
 
@@ -380,7 +461,7 @@ def linear_cross_entropy(
     )
 
 
-def _class_weights(weight: Any, rank: int, axis: int) -> Any:
+def _class_weights(weight: Value, rank: int, axis: int) -> Tensor:
     return reshape_p(weight, tuple(-1 if i == axis else 1 for i in range(rank)))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from .. import return_types
-from .._typing import Array, Axes, Kernel, Shape, Tensor
+from .._typing import Array, Axes, Dims, Kernel, Operand, Out, Outs, Shape, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.folding import joined
@@ -20,15 +20,14 @@ from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, dims_in, dtype_of, either, require_bool, require_tensor
 from .create import into
+from .dimensions import permute_p
 from .elementwise import lerp_by_p, lerp_p
 from .gather import gather_p, ungathered
 from .precision import autocasting
 from .reduce import f32, is_half, kept, kept_shape, shifted, sum_p, title_of
 from .scan import cummax_p
-from .shape import cast_p, permute_p, reshape_p
+from .shape import cast_p, reshape_p
 from .sorting import argsort_p
-
-Dims: TypeAlias = int | Sequence[int] | None
 
 __all__ = [
     "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian",
@@ -38,7 +37,7 @@ __all__ = [
 # --- What is refused ----------------------------------------------------------------------------------------
 
 
-def _refuse(name: str, x: Any, kinds: str) -> None:
+def _refuse(name: str, x: Array, kinds: str) -> None:
     if x.dtype.kind in kinds:
         raise NotImplementedError(f"\"{name}\" not implemented for '{title_of(x.dtype)}': it has no order to choose by")
 
@@ -51,7 +50,7 @@ def _refuse_empty(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> N
             )
 
 
-def _refuse_all_of_none(name: str, x: Any, kind: type[Exception] = RuntimeError) -> None:
+def _refuse_all_of_none(name: str, x: Value, kind: type[Exception] = RuntimeError) -> None:
     if x.size == 0:
         raise kind(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
@@ -86,7 +85,7 @@ def _splitting(equal: Kernel) -> tuple[Kernel, Kernel]:
         chosen = cast_p(equal(x, kept(out, x.ndim, axes, keepdims)), dtype_of(g))
         return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
 
-    def tangent(tangents: Sequence[Array], inputs: Sequence[Array], out: Array, params: tuple[Axes, bool]) -> Any:
+    def tangent(tangents: Sequence[Array], inputs: Sequence[Array], out: Array, params: tuple[Axes, bool]) -> Value:
         (t,), (x,), (axes, keepdims) = tangents, inputs, params
         chosen = cast_p(equal(x, kept(out, x.ndim, axes, keepdims)), dtype_of(t))
         return sum_p(chosen * t, axes, keepdims) / chosen.sum(axis=axes, keepdims=keepdims)
@@ -147,7 +146,7 @@ def amin(
     return _reduce_to_extreme(amin_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
 
-def _reduce_to_extreme(primitive: Primitive, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
+def _reduce_to_extreme(primitive: Primitive, input: Tensor, dim: Dims, keepdim: bool, out: Any) -> Tensor:
     a, name = input.array, primitive.op.name
     _refuse("max_values_cpu" if name == "amax" else "min_values_cpu", a, "c")
     axes = dims_in(dim, a.ndim)
@@ -164,7 +163,7 @@ def _reduce_to_extreme(primitive: Primitive, input: Tensor, dim: Any, keepdim: b
 
 
 def aminmax(
-    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None, axis: int | None = None,
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Out = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest and the largest element, of all or along `dim`."""
@@ -187,15 +186,15 @@ def aminmax(
 # --- Largest and smallest, with their places ------------------------------------------------------
 
 
-def _max_dim(x: Array, axis: int, keepdims: bool) -> Any:
+def _max_dim(x: Array, axis: int, keepdims: bool) -> tuple[Array, Tensor]:
     return x.max(axis=axis, keepdims=keepdims), argmax_p(x, axis, keepdims)
 
 
-def _min_dim(x: Array, axis: int, keepdims: bool) -> Any:
+def _min_dim(x: Array, axis: int, keepdims: bool) -> tuple[Array, Tensor]:
     return x.min(axis=axis, keepdims=keepdims), argmin_p(x, axis, keepdims)
 
 
-def _chosen_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int, keepdims: bool) -> Any:
+def _chosen_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int, keepdims: bool) -> Value | None:
     """Return the gradient of elements chosen along an axis, put back in their places."""
     if g[0] is None:
         return None
@@ -205,7 +204,7 @@ def _chosen_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int, k
 
 def _chosen_tangent(
     tangents: Sequence[Array], inputs: Sequence[Array], out: Sequence[Any], params: tuple[int, bool]
-) -> Any:
+) -> tuple[Tensor, None]:
     (t,), index, (axis, _) = tangents, out[1], params
     return gather_p(t, index.reshape(kept_shape(t.shape, (axis,))), axis).reshape(tuple(index.shape)), None
 
@@ -243,8 +242,8 @@ def _choose(primitive: Primitive, result: Any, input: Tensor, dim: int, keepdim:
 
 
 def max(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
-    axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, other: Operand | None = None, out: Out | Outs = None,
+    axis: Dims = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the largest element; with `dim` values and indices; of two tensors the larger elements.
 
@@ -268,8 +267,8 @@ def max(
 
 
 def min(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
-    axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, other: Operand | None = None, out: Out | Outs = None,
+    axis: Dims = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
     return _extremes(
@@ -319,7 +318,7 @@ argmax_p: Primitive = parametric(_argmax, batch=lambda x, axis, keepdims: _batch
 argmin_p: Primitive = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
 
 
-def _batched_place(primitive: Primitive, x: Any, axis: int, keepdims: bool) -> Any:
+def _batched_place(primitive: Primitive, x: Value, axis: int, keepdims: bool) -> Value:
     if axis is not None:
         return primitive(x, axis + 1, keepdims)
     flat = primitive(x.reshape((x.shape[0], -1)), 1, False)
@@ -413,7 +412,7 @@ nanmedian_p = _whole(_nanmedian_all, nanmedian_dim_p, "nanmedian")
 
 
 def median(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle element, the lower of two; with `dim` values and indices.
@@ -428,7 +427,7 @@ def median(
 
 
 def nanmedian(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
@@ -436,7 +435,9 @@ def nanmedian(
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
 
-def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Primitive, along: Primitive, result: Any) -> Any:
+def _medians(
+    input: Tensor, dim: Any, keepdim: bool, out: Out | Outs, whole: Primitive, along: Primitive, result: Any,
+) -> Any:  # fmt: skip
     a = input.array
     if a.size or a.dtype.kind == "c":
         _refuse("median_cpu", a, "bc")
@@ -449,7 +450,7 @@ def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Primitive,
     return into(out, whole(input, tuple(range(a.ndim)), False))
 
 
-def _mode(x: Any, axis: int, keepdims: bool) -> Any:
+def _mode(x: Value, axis: int, keepdims: bool) -> tuple[Array, Array]:
     """Return the commonest element along an axis, the smallest of equally common ones, and its last place."""
     xp = module_of(x)
     moved = xp.moveaxis(x, axis, -1)
@@ -472,7 +473,7 @@ mode_p = _choice(_mode, "mode", "ModeBackward0")
 
 
 def mode(
-    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the commonest element along `dim` and a place where it is."""
@@ -485,7 +486,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 @autocasting
 def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find the values below which a part `q` of the elements lies, of all or along `dim`.
@@ -501,7 +502,7 @@ def quantile(
 
 @autocasting
 def nanquantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find quantiles of the elements that are not NaN."""
@@ -509,7 +510,7 @@ def nanquantile(
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 
 
-def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
+def _quantile(name: str, input: Tensor, q: Any, dim: Dims, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
     a = input.array
     if a.size == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
@@ -534,7 +535,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     return reshape_p(found, (*(q.array.shape if q.array.ndim else ()), *rest))
 
 
-def _checked_q(name: str, q: Any, a: Any) -> Any:
+def _checked_q(name: str, q: Any, a: Value) -> Any:
     from . import create
 
     if not isinstance(q, TensorBase):

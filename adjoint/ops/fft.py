@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Axes, DeviceLike, Dims, DType, DTypeArg, Ints, Kernel, LayoutArg, Out, Tensor, Value
 from ..core import device as devices
-from ..core import modes
+from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, of
 from ..core.observation import literal
@@ -32,7 +32,7 @@ _ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 # --- Primitives -----------------------------------------------------------------------------------
 
 
-def _c2c(x: Any, axes: Any, inverse: Any, norm: Any) -> Any:
+def _c2c(x: Any, axes: Axes, inverse: bool, norm: str) -> Any:
     fft = module_of(x).fft
     return (fft.ifftn if inverse else fft.fftn)(x, axes=axes, norm=norm).astype(x.dtype)
 
@@ -47,15 +47,15 @@ c2c_p: Primitive = parametric(
 )
 
 
-def _r2c(x: Any, axis: Any, norm: Any) -> Any:
+def _r2c(x: Any, axis: int, norm: str) -> Any:
     return module_of(x).fft.rfft(x, axis=axis, norm=norm).astype(of(x.dtype).to_complex().np)
 
 
-def _c2r(x: Any, axis: Any, length: Any, norm: Any) -> Any:
+def _c2r(x: Any, axis: int, length: int, norm: str) -> Any:
     return module_of(x).fft.irfft(x, length, axis=axis, norm=norm).astype(of(x.dtype).to_real().np)
 
 
-def _weights(like: Any, axis: int, length: int, inner: float) -> Any:
+def _weights(like: Value, axis: int, length: int, inner: float) -> Any:
     """Return how often each number of half a spectrum counts: `inner`, but 1 if it has no mirror image."""
     half = length // 2 + 1
     raw = getattr(like, "array", like)
@@ -140,7 +140,7 @@ def _axis(x: Tensor, dim: int) -> int:
     return dim_in(dim, x.array.ndim)
 
 
-def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], Sequence[Any]]:
+def _axes(x: Tensor, s: Any, dim: Dims) -> tuple[tuple[int, ...], Sequence[Any]]:
     """Return the axes to transform and the length of each (None or -1 for its own)."""
     rank = x.array.ndim
     if isinstance(s, int):
@@ -167,7 +167,7 @@ def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], Sequence[Any]]:
 
 
 def fft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Transform along one dim to frequencies.
@@ -182,7 +182,7 @@ def fft(
 
 
 def ifft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Transform along one dim from frequencies."""
@@ -197,7 +197,7 @@ def _one(input: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
 
 
 def rfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Transform real values along one dim to the frequencies that are not negative."""
@@ -208,7 +208,7 @@ def rfft(
 
 
 def irfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Transform frequencies that are not negative, along one dim, to `n` real values."""
@@ -226,7 +226,7 @@ def _to_real(x: Tensor, axis: int, n: int | None, norm: str) -> Tensor:
 
 
 def hfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Transform half of a signal that equals its mirrored conjugate to real frequencies."""
@@ -237,7 +237,7 @@ def hfft(
 
 
 def ihfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Transform real frequencies to half of a signal that equals its mirrored conjugate."""
@@ -250,7 +250,7 @@ def ihfft(
 # --- Several dims ---------------------------------------------------------------------------------
 
 
-def _several(input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool, name: str) -> Tensor:
+def _several(input: Tensor, s: Any, dim: Dims, norm: str | None, inverse: bool, name: str) -> Tensor:
     x = _complex(input, name)
     axes, sizes = _axes(x, s, dim)
     for axis, n in zip(axes, sizes):
@@ -259,24 +259,27 @@ def _several(input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool, n
 
 
 def fftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
-) -> Tensor:
+    input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
+    axis: Dims = None,
+) -> Tensor:  # fmt: skip
     """Transform along several dims, all of them unless `dim` or `s` says which, to frequencies."""
     dim = dim if axis is None else either(dim, axis)
     return into(out, _several(input, s, dim, norm, False, "fftn"))
 
 
 def ifftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
-) -> Tensor:
+    input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
+    axis: Dims = None,
+) -> Tensor:  # fmt: skip
     """Transform along several dims from frequencies."""
     dim = dim if axis is None else either(dim, axis)
     return into(out, _several(input, s, dim, norm, True, "ifftn"))
 
 
 def rfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
-) -> Tensor:
+    input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
+    axis: Dims = None,
+) -> Tensor:  # fmt: skip
     """Transform real values along several dims; the last one's negative frequencies are left out."""
     dim = dim if axis is None else either(dim, axis)
     x = _real(input, "rfftn")
@@ -291,8 +294,9 @@ def rfftn(
 
 
 def irfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
-) -> Tensor:
+    input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
+    axis: Dims = None,
+) -> Tensor:  # fmt: skip
     """Transform along several dims from frequencies, the last one's being those that are not negative."""
     dim = dim if axis is None else either(dim, axis)
     x = _complex(input, "irfftn")
@@ -307,8 +311,9 @@ def irfftn(
 
 
 def hfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
-) -> Tensor:
+    input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
+    axis: Dims = None,
+) -> Tensor:  # fmt: skip
     """Transform half of a mirrored signal along several dims to real frequencies."""
     dim = dim if axis is None else either(dim, axis)
     x = _complex(input, "hfftn")
@@ -323,8 +328,9 @@ def hfftn(
 
 
 def ihfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
-) -> Tensor:
+    input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
+    axis: Dims = None,
+) -> Tensor:  # fmt: skip
     """Transform real frequencies along several dims to half of a mirrored signal."""
     dim = dim if axis is None else either(dim, axis)
     x = _real(input, "ihfftn")
@@ -338,10 +344,11 @@ def ihfftn(
     return into(out, c2c_p(x, axes[:-1], True, mode) if axes[1:] else x)
 
 
-def _two(several: Callable[..., Tensor], name: str, doc: str) -> Any:
+def _two(several: Callable[..., Tensor], name: str, doc: str) -> Kernel:
     def transform(
-        input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None, axis: Any = None
-    ) -> Tensor:
+        input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str | None = None, *, out: Out = None,
+        axis: Dims = None,
+    ) -> Tensor:  # fmt: skip
         dim = dim if axis is None else either(dim, axis, (-2, -1))
         if dim is None:
             raise TypeError(f"fft_{name}(): argument 'dim' must be tuple of ints, not NoneType")
@@ -362,7 +369,10 @@ ihfft2 = _two(ihfftn, "ihfft2", "Transform real frequencies along two dims to ha
 # --- Frequencies ----------------------------------------------------------------------------------
 
 
-def _frequencies(values: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
+def _frequencies(
+    values: Array, n: int, d: float, dtype: DType | dtypes.dtype | None, device: DeviceLike, requires_grad: bool,
+    out: Value | None,
+) -> Tensor:  # fmt: skip
     if n < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
     wanted = default() if dtype is None else as_dtype(dtype)
@@ -374,8 +384,8 @@ def _frequencies(values: Any, n: int, d: float, dtype: Any, device: Any, require
 
 
 def fftfreq(
-    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    n: int, d: float = 1.0, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return the frequencies that ``fft`` of `n` values, `d` apart, has.
 
@@ -391,27 +401,27 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    n: int, d: float = 1.0, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return the frequencies that ``rfft`` of `n` values, `d` apart, has."""
     return _frequencies(np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad, out)
 
 
-def _shift_dims(input: Tensor, dim: Any) -> tuple[int, ...]:
+def _shift_dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
     if dim is None:
         return tuple(range(input.array.ndim))
     return tuple(dim_in(d, input.array.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
 
 
-def fftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
+def fftshift(input: Tensor, dim: Dims = None, *, axis: Dims = None) -> Tensor:
     """Move frequency 0 from the front to the middle."""
     dim = dim if axis is None else either(dim, axis)
     dims = _shift_dims(input, dim)
     return input.roll(tuple(input.array.shape[d] // 2 for d in dims), dims)
 
 
-def ifftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
+def ifftshift(input: Tensor, dim: Dims = None, *, axis: Dims = None) -> Tensor:
     """Move frequency 0 from the middle to the front."""
     dim = dim if axis is None else either(dim, axis)
     dims = _shift_dims(input, dim)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Number, Tensor
+from .._typing import Array, Number, Out, Tensor, Value
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _copysign_x(g: Any, x: Any, out: Any) -> Any:
+def _copysign_x(g: Value, x: Value, out: Value) -> Value:
     return g * where_p(x == 0, 0, out / where_p(x == 0, 1, x))
 
 
@@ -100,7 +100,7 @@ def _powers_of_2(exponents: Tensor, category: int) -> Tensor:
     return exponential_p(exponents if exponents.dtype.category > 1 else exponents.to(dtypes.default()), 2.0)
 
 
-def _frexp(x: Any) -> Any:
+def _frexp(x: Array) -> tuple[Array, Array]:
     if x.dtype.kind != "f" and x.dtype.name != "bfloat16":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     return np.frexp(x)
@@ -122,7 +122,7 @@ class Frexp(NamedTuple):
     exponent: Any
 
 
-def frexp(input: Tensor, *, out: Any = None) -> Any:
+def frexp(input: Tensor, *, out: Out = None) -> Any:
     """Split into mantissa and exponent: ``input == mantissa * 2**exponent``."""
     result = Frexp(*frexp_p(input))
     return result if out is None else Frexp(*(into(o, r) for o, r in zip(out, result, strict=True)))

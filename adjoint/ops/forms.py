@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .._typing import DTypeArg, Ints, Tensor, Value
 from ..core.dtypes import float32
 from . import convert
 
@@ -17,7 +18,7 @@ def _sparse() -> Any:
     return sparse
 
 
-def to_sparse(input: Any, *args: Any, **kwargs: Any) -> Any:
+def to_sparse(input: Value, *args: Any, **kwargs: Any) -> Any:
     """Return a tensor as a sparse one, of its elements that are not zero."""
     return _sparse().to_sparse(input, *args, **kwargs)
 
@@ -47,23 +48,23 @@ def sparse_mask(input: Any, mask: Any) -> Any:
     return _sparse().sparse_mask(input, mask)
 
 
-def to_dense(input: Any, dtype: Any = None, *, masked_grad: Any = None) -> Any:
+def to_dense(input: Value, dtype: DTypeArg = None, *, masked_grad: Any = None) -> Tensor:
     """Return a tensor, which is dense already, converted to `dtype`."""
     return convert.converted(input, dtype, None, False, None)
 
 
-def dense_dim(input: Any) -> int:
+def dense_dim(input: Tensor) -> int:
     """Return the number of dimensions: all are dense."""
     return int(input.array.ndim)
 
 
-def sparse_dim(input: Any) -> int:
+def sparse_dim(input: Value) -> int:
     """Return 0: no dimension is sparse."""
     return 0
 
 
 def _of_sparse(name: str, kind: str = "coordinate") -> Callable[[Any], Any]:
-    def refuse(input: Any) -> NoReturn:
+    def refuse(input: Value) -> NoReturn:
         """Raise: only a sparse tensor has that."""
         raise RuntimeError(f"{name} expected sparse {kind} tensor layout but got Strided")
 
@@ -78,13 +79,13 @@ row_indices = _of_sparse("row_indices", "column compressed")
 crow_indices, col_indices = _of_sparse("crow_indices", "row compressed"), _of_sparse("col_indices", "row compressed")
 
 
-def dequantize(input: Any) -> Any:
+def dequantize(input: Value) -> Tensor:
     """Return the tensor as float32: it is not quantized."""
     return convert.converted(input, float32, None, False, None)
 
 
 def _of_quantized(name: str) -> Callable[..., NoReturn]:
-    def refuse(input: Any, *args: Any) -> NoReturn:
+    def refuse(input: Value, *args: Ints) -> NoReturn:
         """Raise: there are no quantized tensors."""
         raise NotImplementedError(f"{name} is for quantized tensors, which adjoint does not have")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor, Value
+from .._typing import Array, Out, Shape, Tensor, Value
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
@@ -55,7 +55,7 @@ def _ungather(x: Array, i: Array, shape: Shape, axis: int) -> Array:
     return out
 
 
-def _gather_batch(x: Any, i: Any, axis: Any) -> Any:
+def _gather_batch(x: Value, i: Value, axis: int) -> Value:
     if 0 in i.shape:
         return cast_p(i, x.dtype)
     if x.ndim == 1 or i.ndim == 1:  # 0-d elements
@@ -123,7 +123,7 @@ def check_positions(input: Tensor, index: Tensor, axis: int, op: str) -> None:
 
 
 def gather(
-    input: Tensor, dim: int | None = None, index: Any = None, *, sparse_grad: bool = False, out: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, *, sparse_grad: bool = False, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Pick along `dim` the element that each element of `index` names.
@@ -150,7 +150,7 @@ def gather(
 
 
 def take_along_dim(
-    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Out = None, axis: int | None = None
 ) -> Tensor:
     """Pick along `dim` by indices that broadcast against `input`; without `dim`, of all elements in a row."""
     dim = dim if axis is None else either(dim, axis)
@@ -197,14 +197,14 @@ take_p: Primitive = nary(
 )
 
 
-def _take_batch(x: Any, i: Any) -> Any:
+def _take_batch(x: Value, i: Value) -> Value:
     size = x.shape[0]
     flat = reshape_p(x, (size, math.prod(x.shape[1:])))
     rows = np.arange(size).reshape(size, *(1,) * (i.ndim - 1))
     return index_p((flat, rows, i), (0, 1))
 
 
-def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
+def take(input: Tensor, index: Tensor, *, out: Out = None) -> Tensor:
     """Pick elements as if `input` had one dimension; the result has the shape of `index`.
 
     Examples
@@ -222,7 +222,7 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
 # --- Masks ------------------------------------------------------------------------------------------
 
 
-def _masked_select(x: Any, mask: Any) -> Any:
+def _masked_select(x: Value, mask: Value) -> Value:
     return x[mask]
 
 
@@ -235,7 +235,7 @@ masked_select_p: Primitive = nary(
 )
 
 
-def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
+def masked_select(input: Tensor, mask: Tensor, *, out: Out = None) -> Tensor:
     """Return the elements where a mask, broadcast against `input`, is true, in one dimension.
 
     Examples

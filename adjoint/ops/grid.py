@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Inputs, Params, Shape, Tangents, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.folding import fold
@@ -19,7 +19,6 @@ from ..core.nodes import wrap
 from ..core.recorders import Primitive, nary
 from .arguments import require_bool, require_tensor
 from .contraction import check_dtypes
-from .elementwise import zero_p
 from .gather import gather_p, ungather_p
 from .index import select_p
 from .join import stack_p
@@ -81,8 +80,8 @@ def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: 
         return [_bounded(p, w, n) for p, w in zip(places, weights, strict=True)]
     c = _contained(c, n, padding_mode, align_corners)
     if mode == "nearest":
-        near = round_p(c)
-        return [_bounded(near, zero_p(near) + 1, n)]
+        one = where_p(c < -math.inf, c, 1)  # everywhere, with a gradient of zeros, which is recorded
+        return [_bounded(round_p(c), one, n)]
     low = floor_p(c)
     t = c - low
     return [_bounded(low, 1 - t, n), _bounded(low + 1, t, n)]
@@ -98,13 +97,13 @@ def _bounded(place: Tensor, weight: Tensor, n: int) -> Neighbour:
 # Images, volumes and grids are tensors here, or the values inside of them.
 
 
-def _along(grid: Any, size: Any, neighbours: Any, *how: Any) -> list[list[Neighbour]]:
+def _along(grid: Value, size: Any, neighbours: Any, *how: Any) -> list[list[Neighbour]]:
     """Return the neighbours along each dimension: the grid has x first, dimensions have it last."""
     rank = len(size)
     return [neighbours(select_p(grid, grid.ndim - 1, rank - 1 - d), size[d], *how) for d in range(rank)]
 
 
-def _place(corner: Any, size: Any, channels: int) -> Any:
+def _place(corner: Any, size: Any, channels: int) -> Value:
     """Return where in its flattened image a corner lies, for each channel."""
     place = corner[0][0]
     for n, (p, *_) in zip(size[1:], corner[1:], strict=True):
@@ -114,7 +113,7 @@ def _place(corner: Any, size: Any, channels: int) -> Any:
     return expand_p(reshape_p(place, (count, 1, length)), (count, channels, length))
 
 
-def _weight(corner: Any) -> Any:
+def _weight(corner: Any) -> Value:
     """Return a corner's weight, for all channels."""
     weight = corner[0][1]
     for _, w, _ in corner[1:]:
@@ -122,13 +121,13 @@ def _weight(corner: Any) -> Any:
     return reshape_p(weight, (weight.shape[0], 1, math.prod(weight.shape[1:])))
 
 
-def _inside(corner: Any, values: Any) -> Any:
+def _inside(corner: Any, values: Value) -> Value:
     """Return what is read at a corner, or goes there: 0 outside of the image, whatever the pixel in its place is."""
     inside = functools.reduce(operator.and_, (at for _, _, at in corner))
     return where_p(reshape_p(inside, (inside.shape[0], 1, math.prod(inside.shape[1:]))), values, 0)
 
 
-def _sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
+def _sample(x: Value, grid: Value, mode: str, padding_mode: str, align_corners: bool) -> Any:
     count, channels, *size = x.shape
     image = reshape_p(x, (count, channels, math.prod(size)))
     total = None
@@ -143,7 +142,7 @@ def _sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool
 # is, and computes it where there are none.
 
 
-def _bilinear(x: Any, grid: Any, padding_mode: Any, align_corners: Any) -> Any:
+def _bilinear(x: Value, grid: Value, padding_mode: str, align_corners: bool) -> Any:
     return _sample(x, grid, "bilinear", padding_mode, align_corners)
 
 
@@ -163,7 +162,9 @@ def _turned(along: Any, slopes: Any) -> Any:
         yield (y, x), (_weight((y, slope_x)), _weight((slope_y, x)))
 
 
-def _bilinear_back(g: Any, x: Any, grid: Any, padding_mode: Any, align_corners: Any, needs: Any) -> Any:
+def _bilinear_back(
+    g: Value, x: Value, grid: Value, padding_mode: str, align_corners: bool, needs: tuple[bool, ...],
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     count, channels, *size = x.shape
     how = (padding_mode, align_corners)
     along, slopes = _along(grid, size, _neighbours, "bilinear", *how), _along(grid, size, _slopes, *how)
@@ -180,7 +181,7 @@ def _bilinear_back(g: Any, x: Any, grid: Any, padding_mode: Any, align_corners: 
     return reshape_p(gx, tuple(x.shape)), stack_p(tuple(reshape_p(t, shape) for t in turns), len(shape))
 
 
-def _bilinear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _bilinear_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Any:
     (tx, tgrid), (x, grid) = tangents, inputs
     total = None if tx is None else grid_sampler_2d_p(tx, grid, *params)
     if tgrid is None:
@@ -196,7 +197,7 @@ def _bilinear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return moved if total is None else total + moved
 
 
-def _bilinear_batch(x: Any, grid: Any, *params: Any) -> Any:
+def _bilinear_batch(x: Value, grid: Value, *params: object) -> Value:
     size = max(x.shape[0], grid.shape[0])
     x, grid = (expand_p(a, (size, *a.shape[1:])) for a in (x, grid))
     joined = (reshape_p(a, (size * a.shape[1], *a.shape[2:])) for a in (x, grid))
@@ -319,7 +320,7 @@ def grid_sampler_3d(
 # --- Grids ------------------------------------------------------------------------------------------
 
 
-def _base(theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
+def _base(theta: Value, size: tuple[int, ...], align_corners: bool) -> Array:
     """Return the places of all pixels as (x, y, 1), from -1 to 1."""
     xp, dtype = module_of(theta), theta.dtype
     lines = []
@@ -330,7 +331,7 @@ def _base(theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
     return xp.stack([*places, xp.ones(size, dtype)], -1).reshape(-1, len(size) + 1)
 
 
-def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+def affine_grid(theta: Tensor, size: Shape, align_corners: bool | None = None) -> Tensor:
     """Return the grid at which `grid_sample` reads an image moved by matrices `theta` (N, 2, 3) or (N, 3, 4).
 
     `size` is that of the images to be read: (N, C, H, W) or (N, C, D, H, W).
@@ -373,6 +374,6 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     return reshape_p(base @ theta.mT, (sizes[0], *sizes[2:], rank))
 
 
-def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
+def affine_grid_generator(theta: Tensor, size: Shape, align_corners: bool) -> Tensor:
     """Do what `affine_grid` does."""
     return affine_grid(theta, size, align_corners)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
-from .._typing import Array, Number, Shape, Tensor
+from .._typing import Array, Dims, Number, Out, Shape, Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.observation import literal, note_read
@@ -83,7 +83,7 @@ def histogram(
     range: Any = None,
     weight: Tensor | None = None,
     density: bool = False,
-    out: Any = None,
+    out: Out = None,
 ) -> Any:
     """Count the elements in bins: so many equal ones, or between the given edges."""
     edges = [bins] if isinstance(bins, TensorBase) else [index_of(bins, "bins", "histogram")]
@@ -101,7 +101,7 @@ def histogramdd(
     range: Any = None,
     weight: Tensor | None = None,
     density: bool = False,
-    out: Any = None,
+    out: Out = None,
 ) -> Any:
     """Count points of several coordinates in boxes."""
     require_tensor(input, "input", "histogramdd")
@@ -175,7 +175,7 @@ def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
 
 @looped
 def hash_tensor(
-    input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Tensor | None = None, axis: Any = None,
+    input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a number that changes with any element: all of them, as 64 bits each, combined by exclusive or.
@@ -204,7 +204,7 @@ def hash_tensor(
     return into(out, finish(literal(_hashed(a, axes, keepdim))))
 
 
-def _hashed(a: Array, axes: Shape, keepdim: bool) -> Any:
+def _hashed(a: Array, axes: Shape, keepdim: bool) -> Array:
     """Return all elements along axes, as 64 bits each, combined by exclusive or: half of them with the other half."""
     xp, rank = module_of(a), a.ndim
     bits = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)

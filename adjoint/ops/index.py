@@ -12,16 +12,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._typing import Array, Shape
+from .._typing import Array, Shape, Value
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.folding import shaping
+from ..core.nodes import Node
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.saved import saved_parameter
 from ..core.tensor import TensorBase
 from .bounds import as_bounds_error, bounds_error, too_many
-from .shape import permute_p, reshape_p
+from .dimensions import permute_p
+from .shape import reshape_p
 
 __all__: list[str] = []
 Index: TypeAlias = tuple[Any, ...]  # of ints, slices, None and one `...`
@@ -31,24 +34,24 @@ _ALL = slice(None)
 # --- Views ------------------------------------------------------------------------------------------
 
 
-def _getitem(x: Any, index: Any) -> Any:
+def _getitem(x: Value, index: Any) -> Value:
     return x[index]
 
 
-def _getitem_x(g: Any, x_shape: Any, index: Any) -> Any:
+def _getitem_x(g: Value, x_shape: Shape, index: Any) -> Value:
     if math.prod(g.shape) == math.prod(x_shape):  # nothing was left out, and order never changes
         return g.reshape(x_shape)
     return place_p(g, x_shape, index)
 
 
-def _getitem_batch(x: Any, index: Any) -> Any:
+def _getitem_batch(x: Value, index: Any) -> Value:
     return slice_p(x, (_ALL, *index))
 
 
 _STEPS = {int: "SelectBackward0", slice: "SliceBackward0", type(None): "UnsqueezeBackward0"}
 
 
-def _split_index(node: Any) -> None:
+def _split_index(node: Node) -> None:
     """Show a step for each dimension that an index says something about, as torch takes them one after the other."""
     index = saved_parameter(node, "index")
     titles = [_STEPS.get(type(i), "") for i in index if i is not Ellipsis and i != _ALL] if type(index) is tuple else ()
@@ -59,7 +62,7 @@ def _split_index(node: Any) -> None:
         node.edges = (edge,)
 
 
-def _explain_number(error: Exception, x: Any, axis: Any, index: Any) -> Exception | None:
+def _explain_number(error: Exception, x: Array, axis: int, index: Any) -> Exception | None:
     return explain_index(error, x, (*(_ALL,) * axis, index))
 
 
@@ -98,7 +101,7 @@ unsqueeze_last_p: Primitive = parametric(
 )  # fmt: skip
 
 
-def _select(x: Any, axis: Any, index: Any) -> Any:
+def _select(x: Value, axis: int, index: Any) -> Value:
     return x[index, ...] if axis == 0 else x[(_ALL,) * axis + (index, ...)]
 
 
@@ -139,7 +142,7 @@ def numpy_index(indexes: tuple[Array, ...], spec: Spec) -> tuple[slice | Array, 
     return tuple(_ALL if k < 0 else indexes[k] for k in spec)
 
 
-def beside(x: Any, i: Any) -> Any:
+def beside(x: Any, i: object) -> Any:
     """Return an index where `x` is: lists and masks of the host also index what lies on a GPU."""
     return i if type(i) is type(x) else place_array(i, device_of(x))
 
@@ -206,14 +209,14 @@ unindex_p: Primitive = variadic(
 )
 
 
-def index_batch(xs: tuple[Any, ...], spec: tuple[int, ...]) -> Any:
+def index_batch(xs: tuple[Any, ...], spec: tuple[int, ...]) -> Value:
     """Index a batch by index tensors that have its axis, too."""
     indexes, batched, first = batched_indexes(xs[1:], spec)
     out = index_p((xs[0], *indexes), batched)
     return move_indexed(out, first, indexes[0].ndim - 1)
 
 
-def _unindex_batch(xs: tuple[Any, ...], shape: Any, spec: tuple[int, ...]) -> Any:
+def _unindex_batch(xs: tuple[Any, ...], shape: Shape, spec: tuple[int, ...]) -> Value:
     indexes, batched, first = batched_indexes(xs[1:], spec)
     x = move_indexed(xs[0], first, indexes[0].ndim - 1, back=True)
     return unindex_p((x, *indexes), (xs[0].shape[0], *shape), batched)
@@ -224,7 +227,7 @@ def batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tu
     indexes, spec = _masks_as_places(indexes, spec)
     rank = max(i.ndim for i in indexes)
     size = indexes[0].shape[0]
-    lead = np.arange(size).reshape(size, *(1,) * (rank - 1))
+    lead = literal(np.arange(size).reshape(size, *(1,) * (rank - 1)))
     aligned = tuple(reshape_p(i, (size, *(1,) * (rank - i.ndim), *i.shape[1:])) for i in indexes)
     return (lead, *aligned), (0, *(k + 1 if k >= 0 else -1 for k in spec)), indexed_at(spec)
 
@@ -252,7 +255,7 @@ def _masks_as_places(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[t
     return tuple(found), tuple(places)
 
 
-def move_indexed(x: Any, first: int, count: int, back: bool = False) -> Any:
+def move_indexed(x: Value, first: int, count: int, back: bool = False) -> Value:
     """Move `count` dimensions that follow the batch axis to where they are without a batch, or back."""
     if first <= 0 or count == 0:
         return x

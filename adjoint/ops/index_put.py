@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Inputs, Tangents, Tensor, Value
 from ..core import modes, primitive
 from ..core.device import of as device_of
 from ..core.device import place_array
@@ -41,13 +42,13 @@ _ALL = slice(None)
 _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
 
-def _set_slice(x: Any, y: Any, index: Any) -> Any:
+def _set_slice(x: Array, y: Value, index: Any) -> Any:
     out = x.copy()
     out[index] = y
     return out
 
 
-def _assign_slice(x: Any, y: Any, index: Any) -> None:
+def _assign_slice(x: Value, y: Any, index: Any) -> None:
     x[index] = y
 
 
@@ -63,30 +64,30 @@ set_slice_p: Primitive = nary(
 )
 
 
-def _rank_of(x: Any, index: Any) -> int:
+def _rank_of(x: Value, index: Any) -> int:
     """Return the rank of one element's part at `index`, for a batched `x`."""
     consumed = sum(i is not None and i is not Ellipsis for i in index)
     return int(x.ndim) - 1 - consumed + sum(not isinstance(i, int) and i is not Ellipsis for i in index)
 
 
-def _unit_axes(y: Any, rank: int) -> Any:
+def _unit_axes(y: Value, rank: int) -> Value:
     missing = rank - (y.ndim - 1)
     return y if missing <= 0 else reshape_p(y, (y.shape[0], *(1,) * missing, *y.shape[1:]))
 
 
-def _set_slice_jvp(tangents: Any, inputs: Any, index: Any) -> Any:
+def _set_slice_jvp(tangents: Tangents, inputs: Inputs, index: Any) -> Value:
     tx, ty = tangents
     x = inputs[0]
     return set_slice_p(zeros_p(x) if tx is None else tx, _ZERO if ty is None else ty, index)
 
 
-def _index_put(xs: Any, spec: Any, accumulate: Any) -> Any:
+def _index_put(xs: Any, spec: Any, accumulate: bool) -> Any:
     out = xs[0].copy()
     _assign(out, *xs[1:], spec, accumulate)
     return out
 
 
-def _assign(x: Any, y: Any, *rest: Any) -> None:
+def _assign(x: Array, y: Any, *rest: Any) -> None:
     spec, accumulate = rest[-2:]
     indexes = tuple([beside(x, i) for i in rest[:-2]])
     if accumulate:
@@ -98,7 +99,7 @@ def _assign(x: Any, y: Any, *rest: Any) -> None:
         raise as_bounds_error(error) from None
 
 
-def _index_put_xs(g: Any, xs_from_2: Any, spec: Any, accumulate: Any, needs: Any = None) -> Any:
+def _index_put_xs(g: Value, xs_from_2: Any, spec: Any, accumulate: bool, needs: Any = None) -> tuple[Value | None, ...]:
     gx = gy = None
     if needs[0]:
         gx = g if accumulate else index_put_p((g, _ZERO, *xs_from_2), spec, False)
@@ -117,13 +118,13 @@ index_put_p: Primitive = variadic(
 )
 
 
-def _index_put_jvp(tangents: Any, inputs: Any, spec: Any, accumulate: Any) -> Any:
+def _index_put_jvp(tangents: Tangents, inputs: Inputs, spec: Any, accumulate: bool) -> Value:
     tx, ty = tangents[:2]
     tx = zeros_p(inputs[0]) if tx is None else tx
     return index_put_p((tx, _ZERO if ty is None else ty, *inputs[2:]), spec, accumulate)
 
 
-def _index_put_batch(xs: tuple[Any, ...], spec: tuple[int, ...], accumulate: Any) -> Any:
+def _index_put_batch(xs: tuple[Any, ...], spec: tuple[int, ...], accumulate: bool) -> Value:
     indexes, batched, first = batched_indexes(xs[2:], spec)
     y = xs[1]
     if y.ndim > 1:
@@ -172,7 +173,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     note_write(input, "copy_")
 
 
-def _put_plainly(input: Tensor, index: Any, value: Any) -> bool:
+def _put_plainly(input: Tensor, index: Any, value: object) -> bool:
     """Write at one index tensor where nothing is recorded; return whether that was possible."""
     array, i = input.array, index.array
     if not is_plain(input, index) or not i.ndim:
@@ -202,7 +203,7 @@ def _is_hidden_mask(index: Any) -> bool:
     return hidden and index.array.dtype == bool and not hasattr(index.array, "tangent")
 
 
-def _is_observed_mask(input: Tensor, index: Any, value: Any) -> bool:
+def _is_observed_mask(input: Tensor, index: Any, value: object) -> bool:
     """Return whether a number is written through a mask while somebody watches: then without counting its elements."""
     if modes.local.observer is None or isinstance(value, TensorBase) or not isinstance(index, TensorBase):
         return False
@@ -220,7 +221,7 @@ def _set_indexed(input: Tensor, basic: Any, indexes: tuple[Any, ...], spec: tupl
         _put(view_at(input, basic), indexes, spec, value, False)
 
 
-def _number_for(x: Tensor, value: Any) -> Any:
+def _number_for(x: Tensor, value: object) -> Any:
     """Return a value that is no tensor as what an array takes, or raise torch's errors."""
     if isinstance(value, np.ndarray):
         return wrap(value)
@@ -241,7 +242,7 @@ def _number_for(x: Tensor, value: Any) -> Any:
     return value
 
 
-def _value_for(x: Tensor, value: Any) -> Any:
+def _value_for(x: Tensor, value: object) -> Any:
     """Return a value to write by index tensors as a tensor of the dtype of `x`."""
     if not isinstance(value, TensorBase):
         value = _number_for(x, value)
@@ -344,7 +345,7 @@ def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value
     return value
 
 
-def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tuple[int, ...]]:
+def _all_indexes(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, tuple[Any, ...], tuple[int, ...]]:
     """Return what a sequence of index tensors (None for all of a dimension) means."""
     if not isinstance(indices, list | tuple):
         found = "Tensor; write (index,)" if isinstance(indices, TensorBase) else type(indices).__name__
@@ -358,7 +359,7 @@ def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tupl
 
 
 @autocasting
-def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with `values` written (or added) at index tensors.
 
     Examples

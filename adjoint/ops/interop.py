@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, DeviceLike, Kernel, Tensor, Value
 from ..core import device as devices
 from ..core.dtypes import of, of_number
 from ..core.nodes import wrap
@@ -61,7 +61,7 @@ def _public(name: str) -> Callable[..., Any] | None:
     return found
 
 
-def from_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def from_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer NumPy's ufunc protocol: ``np.sin(t)`` and ``ndarray * t`` record as ``sin(t)`` does.
 
     Parameters
@@ -85,17 +85,17 @@ def from_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     return placed if isinstance(result, tuple) else placed[0]
 
 
-def _is_foreign(value: Any) -> bool:
+def _is_foreign(value: object) -> bool:
     if isinstance(value, TensorBase | np.ndarray | np.generic | Payload | int | float | complex):
         return False
     return hasattr(type(value), "__array_ufunc__")
 
 
-def _operand(value: Any) -> Any:
+def _operand(value: object) -> Any:
     return wrap(value) if isinstance(value, np.ndarray) else value
 
 
-def _less_common(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _less_common(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer a ufunc that is no primitive's kernel, or a method other than the call."""
     operands = [_operand(v) for v in inputs]
     dtype = kwargs.pop("dtype", None) if set(kwargs) <= {"dtype", "axis", "keepdims"} else None
@@ -120,7 +120,7 @@ def _less_common(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[
     return result
 
 
-def _called(ufunc: Any, operands: list[Any]) -> Any:
+def _called(ufunc: np.ufunc, operands: list[Any]) -> Any:
     call = by_ufunc.get(ufunc)
     if call is not None:
         return call(*operands)
@@ -163,7 +163,8 @@ def _reduced(name: str, x: Any, kwargs: dict[str, Any]) -> Any:
 def _on_arrays(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Compute on plain arrays what no op records; a tensor that requires grad is refused."""
     if method == "at":
-        return _at(ufunc, inputs)
+        _at(ufunc, inputs)
+        return None
     plain = [as_numpy(v, False) if isinstance(v, TensorBase) else v for v in inputs]
     return wrapped(getattr(ufunc, method)(*plain, **kwargs))
 
@@ -189,14 +190,14 @@ def wrapped(result: Any) -> Any:
     return result
 
 
-def _into_out(out: Any, result: Any) -> Any:
+def _into_out(out: Value, result: Value) -> Value:
     if isinstance(out, TensorBase):
         return copy_(cast(Any, out), result)
     out[...] = as_numpy(result, False) if isinstance(result, TensorBase) else result
     return out
 
 
-def from_function(func: Any, args: Any, kwargs: Any) -> Any:
+def from_function(func: Kernel, args: Any, kwargs: Any) -> Any:
     """Answer NumPy's function protocol with the recording op of the same meaning, or on plain arrays."""
     # It gathers all rooms, and few programs need it.
     from . import numpy_functions
@@ -227,7 +228,7 @@ def to_dlpack(tensor: Tensor) -> Any:
 class _Capsule:
     """A capsule on its way into NumPy or CuPy, which want an object that makes one."""
 
-    def __init__(self, capsule: Any, device: Any) -> None:
+    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
         self.capsule, self.device = capsule, device
 
     def __dlpack__(self, **kwargs: Any) -> Any:
@@ -237,7 +238,7 @@ class _Capsule:
         return self.device
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """Make a tensor that shares the memory of any object that speaks DLPack.
 
     Memory that the producer marks as read-only refuses writes here too.
@@ -277,7 +278,7 @@ def _imported(source: Any) -> Any:
     return array if versioned else _adopted(array, source)
 
 
-def _adopted(array: Any, source: Any) -> Any:
+def _adopted(array: Array, source: object) -> Array:
     """Return memory that came without a word on whether it may be written, as writable."""
     # Before DLPack 1.0 producers could not mark memory as read-only, and NumPy takes all of theirs for
     # that; torch and CuPy write to it. NumPy's own read-only arrays never come this way.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from .._typing import Array, Shape, Tensor, Value
+from .._typing import Array, Inputs, Ints, Kernel, Out, Shape, Tensor, Value
 from ..core import modes
 from ..core.device import module_of
 from ..core.failures import title_of
@@ -17,8 +17,9 @@ from ..core.tensor import TensorBase
 from .arguments import count_of, dim_in, either, index_of, is_int, require_all_tensors
 from .compare import zeros_p
 from .create import apart, into
+from .dimensions import atleast_1d, atleast_2d, atleast_3d, permute_p
 from .index import slice_p
-from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
+from .shape import expand_p, reshape, reshape_p
 
 _ALL = slice(None)
 
@@ -41,8 +42,8 @@ def _cat_xs(g: Array, xs_shape: Sequence[Shape], axis: int, needs: Sequence[bool
     return parts
 
 
-def _join_jvp(primitive: Any) -> Any:
-    def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _join_jvp(primitive: Any) -> Kernel:
+    def jvp(tangents: Any, inputs: Any, out: Value, params: Any) -> Any:
         return primitive()(
             tuple(zeros_p(x) if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params
         )
@@ -63,12 +64,12 @@ cat_p: Primitive = variadic(
 _cat_two = cat_p.of_arity(2).call  # type: ignore[attr-defined]
 
 
-def _stack(xs: Any, axis: Any) -> Any:
+def _stack(xs: Any, axis: Any) -> Array:
     new = (*(_ALL,) * axis, None)
     return _concatenate([x[new] for x in xs], axis)
 
 
-def _stack_xs(g: Any, axis: Any, needs: Any = None) -> Any:
+def _stack_xs(g: Value, axis: int, needs: Any = None) -> list[Tensor | None]:
     lead = (_ALL,) * axis
     return [slice_p(g, (*lead, i, ...)) if needed else None for i, needed in enumerate(needs)]
 
@@ -96,14 +97,14 @@ def _sequence(tensors: Any, op: str) -> tuple[Any, ...]:
     return xs
 
 
-def _some(tensors: Any, op: str) -> tuple[Any, ...]:
+def _some(tensors: Inputs, op: str) -> tuple[Any, ...]:
     xs = _sequence(tensors, op)
     if not xs:
         raise RuntimeError(f"{op} expects a non-empty TensorList")
     return xs
 
 
-def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor] | Tensor, dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
     """Join tensors along an existing dimension.
 
     Examples
@@ -163,17 +164,17 @@ def _check_sizes(shape: tuple[int, ...], first: tuple[int, ...], dim: int, numbe
             )
 
 
-def concat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+def concat(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
     """Join tensors along an existing dimension."""
     return cat(tensors, dim, out=out, axis=axis)
 
 
-def concatenate(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+def concatenate(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
     """Join tensors along an existing dimension."""
     return cat(tensors, dim, out=out, axis=axis)
 
 
-def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
     """Join tensors of one shape along a new dimension.
 
     Examples
@@ -193,34 +194,34 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = Non
     return into(out, stack_p(xs, dim_in(dim if axis is None else either(dim, axis, 0), len(shape) + 1)))
 
 
-def hstack(tensors: Any, *, out: Any = None) -> Tensor:
+def hstack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
     """Join tensors side by side: vectors along their dimension, others along the second."""
     xs = atleast_1d(_some(tensors, "hstack"))
     return cat(xs, 0 if xs[0].array.ndim == 1 else 1, out=out)
 
 
-def vstack(tensors: Any, *, out: Any = None) -> Tensor:
+def vstack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
     """Join tensors below each other; vectors are rows."""
     return cat(atleast_2d(_some(tensors, "vstack")), 0, out=out)
 
 
-def row_stack(tensors: Any, *, out: Any = None) -> Tensor:
+def row_stack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
     """Join tensors below each other; vectors are rows."""
     return vstack(tensors, out=out)
 
 
-def dstack(tensors: Any, *, out: Any = None) -> Tensor:
+def dstack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
     """Join tensors along the third dimension."""
     return cat(atleast_3d(_some(tensors, "dstack")), 2, out=out)
 
 
-def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
+def column_stack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
     """Join tensors side by side; vectors are columns."""
     xs = _some(tensors, "column_stack")
     return cat([reshape(x, -1, 1) if x.array.ndim <= 1 else x for x in xs], 1, out=out)
 
 
-def _assemble(xs: Any, shape: Any, indexes: Any) -> Any:
+def _assemble(xs: Inputs, shape: Shape, indexes: Any) -> Array:
     out = module_of(xs[0]).zeros(shape, xs[0].dtype)
     for x, index in zip(xs, indexes, strict=True):
         out[index] = x
@@ -240,7 +241,7 @@ assemble_p: Primitive = variadic(
 )
 
 
-def block_diag(*tensors: Any) -> Tensor:
+def block_diag(*tensors: Tensor) -> Tensor:
     """Put matrices along the diagonal of a matrix of zeros; vectors are rows.
 
     Examples
@@ -275,17 +276,17 @@ def block_diag(*tensors: Any) -> Tensor:
 # --- Splitting --------------------------------------------------------------------------------------
 
 
-def _pieces(x: Any, indexes: Any) -> Any:
+def _pieces(x: Value, indexes: Any) -> tuple[Value, ...]:
     return tuple([x[i] for i in indexes])
 
 
-def _pieces_x(g: Any, x_shape: Any, indexes: Any) -> Any:
+def _pieces_x(g: Sequence[Value | None], x_shape: Shape, indexes: Any) -> Value:
     present = [i for i, piece in enumerate(g) if piece is not None]
     pieces, places = [g[i] for i in present], tuple([indexes[i] for i in present])
     return assemble_p(pieces, x_shape, places)
 
 
-def _pieces_batch(primitive: Any) -> Any:
+def _pieces_batch(primitive: Any) -> Kernel:
     return lambda x, indexes: primitive()(x, tuple((_ALL, *index) for index in indexes))
 
 
@@ -377,13 +378,13 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int
     return split_with_sizes_p(input, _cuts(axis, sizes))
 
 
-def unsafe_split(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> Any:
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
     """Split as `split` does; the pieces may be written to."""
     dim = dim if axis is None else either(dim, axis, 0)
     return tuple(slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim))
 
 
-def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> Any:
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
     """Split as `chunk` does; the pieces may be written to."""
     dim = dim if axis is None else either(dim, axis, 0)
     return tuple(slice_p(input, index) for index in _cuts_of(chunk(input.detach(), chunks, dim), input, dim))
@@ -416,9 +417,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) 
 
 
 def tensor_split(
-    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, sections: int | None = None, indices: Any = None,
-    axis: int | None = None,
-) -> Any:  # fmt: skip
+    input: Tensor, indices_or_sections: Ints | None = None, dim: int = 0, *, sections: int | None = None,
+    indices: Value | None = None, axis: int | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Split along `dim` into a number of views as equal as possible, or before each of some indices.
 
     Examples
@@ -464,7 +465,7 @@ def _given(*forms: Any) -> Any:
     return given[0]
 
 
-def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> Any:
+def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> tuple[Tensor, ...]:
     shape = input.array.shape
     if len(shape) < least:
         raise RuntimeError(
@@ -486,19 +487,28 @@ def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> A
     return tensor_split(input, given, axis)
 
 
-def hsplit(input: Tensor, indices_or_sections: Any = None, *, sections: int | None = None, indices: Any = None) -> Any:
+def hsplit(
+    input: Tensor, indices_or_sections: Ints | None = None, *, sections: int | None = None,
+    indices: Value | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Split into views side by side: along the only dimension of a vector, else along the second."""
     return _split_along(
         input, _given(indices_or_sections, sections, indices), 0 if input.array.ndim == 1 else 1, "hsplit", 1
     )
 
 
-def vsplit(input: Tensor, indices_or_sections: Any = None, *, sections: int | None = None, indices: Any = None) -> Any:
+def vsplit(
+    input: Tensor, indices_or_sections: Ints | None = None, *, sections: int | None = None,
+    indices: Value | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Split into views below each other."""
     return _split_along(input, _given(indices_or_sections, sections, indices), 0, "vsplit", 2)
 
 
-def dsplit(input: Tensor, indices_or_sections: Any = None, *, sections: int | None = None, indices: Any = None) -> Any:
+def dsplit(
+    input: Tensor, indices_or_sections: Ints | None = None, *, sections: int | None = None,
+    indices: Value | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Split into views along the third dimension."""
     return _split_along(input, _given(indices_or_sections, sections, indices), 2, "dsplit", 3)
 
@@ -522,7 +532,7 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> Any:
 # --- Every combination ------------------------------------------------------------------------------
 
 
-def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return one grid per vector: its value at every point of the grid they span."""
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])

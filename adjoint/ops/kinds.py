@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, DType, Tensor, Value
 from ..core import layout
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
@@ -18,12 +18,12 @@ from .precision import autocasting
 __all__ = ["imag", "real", "view_as_complex", "view_as_real"]
 
 
-def _view_as_real(x: Any) -> Any:
+def _view_as_real(x: Array) -> Any:
     parts = np.asarray(x).real if isinstance(x, np.generic) else x.real
     return layout.strided_view(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
 
 
-def _view_as_complex(x: Any) -> Any:
+def _view_as_complex(x: Array) -> Value:
     wanted = of(x.dtype).to_complex().np
     size = x.dtype.itemsize
     if x.size and (x.strides[-1] != size or any(s % (2 * size) for s in x.strides[:-1])):
@@ -92,7 +92,7 @@ def imag(input: Tensor) -> Tensor:
     return select_p(view_as_real_p(input), input.array.ndim, 1)
 
 
-def _view_dtype(x: Any, dtype: Any) -> Any:
+def _view_dtype(x: Array, dtype: DType) -> Value:
     if x.ndim == 0 or dtype.itemsize == x.dtype.itemsize:
         return x.view(dtype)
     if x.dtype.itemsize > dtype.itemsize and not (x.strides[-1] == x.itemsize or x.shape[-1] <= 1):

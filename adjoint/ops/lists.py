@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._typing import DType, Operand, Tensor, Value
 from ..core.tensor import TensorBase
 from . import namespace
 from .measure import vector_norm
@@ -24,7 +25,7 @@ _ALPHA = frozenset(("add", "sub"))
 _BOUNDS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, TensorBase)
 
 
@@ -96,14 +97,14 @@ def _operands(name: str, op: str, self: Any, values: Any, alpha: Any) -> Any:
 def _binary(op: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     name = f"_foreach_{op}"
 
-    def fresh(self: Any, other: Any = None, *, scalar: Any = None, scalars: Any = None, alpha: Any = 1) -> Any:
+    def fresh(self: Any, other: Any = None, *, scalar: Any = None, scalars: Any = None, alpha: Operand = 1) -> Any:
         if op == "pow" and not isinstance(self, list | tuple):  # a number to powers
             return tuple([every.pow(self, y) for y in _given(name, other)])
         found = _operands(name, op, self, (other, scalar, scalars), alpha)
         word = _BOUNDS.get(op, op)
         return tuple([getattr(every, op if _is_tensor(y) else word)(x, y, **more) for x, y, more in found])
 
-    def written(self: Any, other: Any = None, *, scalar: Any = None, scalars: Any = None, alpha: Any = 1) -> Any:
+    def written(self: Any, other: Any = None, *, scalar: Any = None, scalars: Any = None, alpha: Operand = 1) -> Any:
         for x, y, more in _operands(f"{name}_", op, self, (other, scalar, scalars), alpha):
             getattr(x, f"{_BOUNDS.get(op, op)}_")(y, **more)
         return self
@@ -129,7 +130,7 @@ def _pointwise(op: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
         found = operands(name, self, tensor1, tensor2, value if scalars is None else scalars)
         return tuple([getattr(every, op)(x, y, z, value=v) for x, y, z, v in found])
 
-    def written(self: Any, tensor1: Any, tensor2: Any, value: Any = 1, *, scalars: Any = None) -> Any:
+    def written(self: Any, tensor1: Value, tensor2: Value, value: Operand = 1, *, scalars: Any = None) -> Any:
         for x, y, z, v in operands(f"{name}_", self, tensor1, tensor2, value if scalars is None else scalars):
             getattr(x, f"{op}_")(y, z, value=v)
         return self
@@ -137,7 +138,9 @@ def _pointwise(op: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return fresh, written
 
 
-def _lerp(self: Any, tensors1: Any, weights: Any = None, *, weight: Any = None, scalars: Any = None) -> Any:
+def _lerp(
+    self: Any, tensors1: Any, weights: Value | None = None, *, weight: Value | None = None, scalars: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
     """Go from each tensor a part of the way to another."""
     found, name = _given("_foreach_lerp", self), "_foreach_lerp"
     ends = _each(name, len(found), tensors1)
@@ -145,7 +148,10 @@ def _lerp(self: Any, tensors1: Any, weights: Any = None, *, weight: Any = None, 
     return tuple([every.lerp(x, y, w) for x, y, w in zip(found, ends, shares, strict=True)])
 
 
-def _lerp_(self: Any, tensors1: Any, weights: Any = None, *, weight: Any = None, scalars: Any = None) -> Any:
+def _lerp_(
+    self: Any, tensors1: Any, weights: Sequence[Tensor] | None = None, *, weight: Value | None = None,
+    scalars: Any = None,
+) -> Any:  # fmt: skip
     """Move each tensor a part of the way to another."""
     found, name = _given("_foreach_lerp_", self), "_foreach_lerp_"
     ends = _each(name, len(found), tensors1)
@@ -155,17 +161,17 @@ def _lerp_(self: Any, tensors1: Any, weights: Any = None, *, weight: Any = None,
     return self
 
 
-def _norm(self: Any, ord: Any = 2, dtype: Any = None) -> Any:
+def _norm(self: Any, ord: Any = 2, dtype: DType | None = None) -> Any:
     """Return the norm of each tensor."""
     return tuple([vector_norm(x, ord, dtype=dtype) for x in _given("_foreach_norm", self)])
 
 
-def _powsum(self: Any, ord: Any = 2, dtype: Any = None) -> Any:
+def _powsum(self: Any, ord: Any = 2, dtype: DType | None = None) -> tuple[Any, ...]:
     """Return the sum of the powers of each tensor's absolute values: its norm before the root."""
     return tuple([every.sum(every.abs(x) ** ord, dtype=dtype) for x in _given("_foreach_powsum", self)])
 
 
-def _max(self: Any) -> Any:
+def _max(self: Any) -> tuple[Any, ...]:
     """Return the largest element of each tensor."""
     for x in (found := _given("_foreach_max", self)):
         if not x.numel():
@@ -173,13 +179,13 @@ def _max(self: Any) -> Any:
     return tuple([every.max(x) for x in found])
 
 
-def _mm(self: Any, mat2: Any) -> Any:
+def _mm(self: Any, mat2: Value) -> tuple[Any, ...]:
     """Return the product of each pair of matrices."""
     found = _given("_foreach_mm", self)
     return tuple([every.mm(x, y) for x, y in zip(found, _each("_foreach_mm", len(found), mat2), strict=True)])
 
 
-def _copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+def _copy_(self: Any, src: Value, non_blocking: bool = False) -> Any:
     """Copy each tensor of a list into one of another."""
     found = _given("_foreach_copy_", self)
     for x, y in zip(found, _each("_foreach_copy_", len(found), src), strict=True):

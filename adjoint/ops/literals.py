@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .._typing import Array, DType, Value
 from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import default, promote_types
@@ -56,7 +57,7 @@ def of_python(kind: type) -> dtypes.dtype:
     return dtypes.bool_ if kind is bool else default().to_complex()
 
 
-def _unknown(data: Any, dtype: dtypes.dtype | None) -> Exception:
+def _unknown(data: object, dtype: dtypes.dtype | None) -> Exception:
     kind = type(data).__name__
     if dtype is None:
         return RuntimeError(f"Could not infer dtype of {kind}; expected numbers, sequences of them, or an array")
@@ -99,7 +100,7 @@ def check_array(array: Any) -> None:
 # --- One number -------------------------------------------------------------------------------------
 
 
-def number_as(value: Any, dtype: dtypes.dtype, *, lenient: bool = False) -> Any:
+def number_as(value: Any, dtype: dtypes.dtype, *, lenient: bool = False) -> Array:
     """Return a number as a 0-d array, refusing what does not fit; `lenient` lets floats overflow to inf."""
     category = dtype.category
     if category == 1:
@@ -125,7 +126,7 @@ def number_as(value: Any, dtype: dtypes.dtype, *, lenient: bool = False) -> Any:
         return np.array(value, dtype.np)
 
 
-def check_fits(value: Any, dtype: dtypes.dtype) -> None:
+def check_fits(value: object, dtype: dtypes.dtype) -> None:
     """Raise RuntimeError for a Python scalar that would be another number in the dtype of what it is written into."""
     if type(value) is int and (dtype.category != 1 or -128 < value < 127):
         return
@@ -177,7 +178,7 @@ def _leaf_kinds(data: Sequence[Any], kinds: set[type]) -> None:
                 _leaf_kinds(item, kinds)
 
 
-def _from_sequence(data: Sequence[Any], dtype: dtypes.dtype | None) -> Any:
+def _from_sequence(data: Sequence[Any], dtype: dtypes.dtype | None) -> Value:
     kinds: set[type] = set()
     _leaf_kinds(data, kinds)
     if kinds <= _NUMBERS:
@@ -193,7 +194,7 @@ def _of_kinds(kinds: set[type]) -> dtypes.dtype:
     return default()
 
 
-def _filled_from(data: Any, dtype: dtypes.dtype) -> Any:
+def _filled_from(data: object, dtype: dtypes.dtype) -> Value:
     """Return nested lists of Python numbers as an array."""
     try:
         found = np.array(data)
@@ -215,7 +216,7 @@ def _filled_from(data: Any, dtype: dtypes.dtype) -> Any:
         return found.astype(dtype.np)
 
 
-def narrowed(array: Any, dtype: Any) -> Any:
+def narrowed(array: Array, dtype: DType) -> Array:
     """Return floats as narrower ones, too large ones as inf."""
     # Setting NumPy's error state costs more than a small conversion; adjoint's filter keeps it quiet,
     # and where the program has made warnings errors, the conversion is done again.
@@ -231,7 +232,7 @@ def _check_integers(found: Any, dtype: dtypes.dtype) -> None:
         _integer_in(extreme.item(), dtype)
 
 
-def _ragged(data: Any) -> Exception | None:
+def _ragged(data: object) -> Exception | None:
     """Return torch's error for sequences that have no common shape."""
     shape, first = [], data
     while isinstance(first, list | tuple):
@@ -254,7 +255,7 @@ def _ragged(data: Any) -> Exception | None:
     return check(data, 0)
 
 
-def _from_mixed(data: Any, dtype: dtypes.dtype | None) -> Any:
+def _from_mixed(data: object, dtype: dtypes.dtype | None) -> Value:
     """Return nested sequences that hold tensors, arrays or NumPy scalars among numbers."""
     met: dtypes.dtype | None = None
     arrays = False
@@ -323,7 +324,7 @@ def scalar_of(value: Any, name: str, op: str) -> Any:
     return value
 
 
-def real_of(value: Any, name: str, op: str) -> Any:
+def real_of(value: object, name: str, op: str) -> Any:
     """Return a real number given as such or as a tensor without dimensions."""
     number = scalar_of(value, name, op)
     if isinstance(number, complex):

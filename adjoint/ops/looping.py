@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from .._typing import Kernel
 from ..core import modes
 from ..core.nodes import wrap
 from ..core.payload import Payload, payload_of
@@ -27,7 +28,7 @@ def looped(function: F) -> F:
     """
 
     @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: Any) -> Any:
         if modes.unusual:
             top = max(_payloads((args, kwargs)), key=lambda p: p.level, default=None)
             if top is not None:
@@ -45,7 +46,7 @@ def looped_for(*names: str) -> Callable[[F], F]:
         numbers = [places.index(name) for name in names]
 
         @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: object, **kwargs: Any) -> Any:
             if modes.unusual:
                 read = [*(args[n] for n in numbers if n < len(args)), *(kwargs.get(name) for name in names)]
                 if not all(p.spreads for p in _payloads(read)):
@@ -59,7 +60,7 @@ def looped_for(*names: str) -> Callable[[F], F]:
     return decorate
 
 
-def _payloads(value: Any) -> Iterator[Payload]:
+def _payloads(value: object) -> Iterator[Payload]:
     if isinstance(value, TensorBase):
         payload = payload_of(value)
         if payload is not None:
@@ -78,7 +79,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     return {k: _mapped(v, function) for k, v in value.items()} if type(value) is dict else value
 
 
-def _below(function: Any, wrapper: Any, top: Payload, args: Any, kwargs: Any, has_gradient: bool) -> Any:
+def _below(function: Kernel, wrapper: Any, top: Payload, args: object, kwargs: object, has_gradient: bool) -> Any:
     """Call the function one level down: for each element of a batch, or on values without tangents."""
     name = function.__name__
 

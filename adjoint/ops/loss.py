@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor
+from .._typing import Array, Inputs, Params, Shape, Tangents, Tensor, Value
 from ..core.dtypes import of
 from ..core.failures import broadcast_error
 from ..core.promotion import result_type
@@ -65,7 +65,7 @@ def reduced(values: Tensor, code: int) -> Tensor:
     return values if code == NONE else sum_all_p(values)
 
 
-def _share(g: Array, shape: Shape, code: int) -> Any:
+def _share(g: Value, shape: Shape, code: int) -> Value:
     """Return the gradient of one element's loss; a number where all elements have the same."""
     return g / max(math.prod(shape), 1) if code == MEAN else g
 
@@ -85,7 +85,7 @@ def elementwise_loss(
     rule_x = formula(x, name=f"{name}_backward", static="option")
     rule_y = formula(y, name=f"{name}_backward", static="option")
 
-    def kernel(x: Array, y: Array, reduction: Any, option: Any) -> Any:
+    def kernel(x: Array, y: Array, reduction: Any, option: object) -> Any:
         if check is not None:
             check(x, y)
         total = None if reduction == NONE else element.forms.total((x, y), (option,))  # type: ignore[attr-defined]
@@ -96,18 +96,18 @@ def elementwise_loss(
 
     kernel.elements = element, rule_x, rule_y  # type: ignore[attr-defined]
 
-    def joint(g: Array, x: Array, y: Array, reduction: Any, option: Any, needs: Sequence[bool]) -> Any:
+    def joint(g: Value, x: Array, y: Array, reduction: Any, option: object, needs: Sequence[bool]) -> Any:
         g = _share(g, x.shape, reduction)
         return tuple([rule(g, x, y, option) if n else None for rule, n in zip((rule_x, rule_y), needs, strict=True)])
 
-    def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    def jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value:
         reduction, option = params
         parts = [r(t, *inputs, option) for r, t in zip((rule_x, rule_y), tangents, strict=True) if t is not None]
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
         axes = tuple(range(len(inputs[0].shape)))
         return total if reduction == NONE else (mean_p if reduction == MEAN else sum_p)(total, axes, False)
 
-    def batch(x: Array, y: Array, reduction: Any, option: Any) -> Any:
+    def batch(x: Array, y: Array, reduction: Any, option: object) -> Any:
         out = primitive(x, y, NONE, option)
         axes = tuple(range(1, out.ndim))
         return out if reduction == NONE else (mean_p if reduction == MEAN else sum_p)(out, axes, False)
@@ -146,7 +146,7 @@ smooth_l1_loss_p = elementwise_loss(
 )
 
 
-def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, ...]:
+def _pair(input: Tensor, target: Tensor, name: str) -> tuple[Tensor, ...]:
     """Return both tensors at their common shape and dtype; torch warns where the shapes differ."""
     require_tensor(input, "input", name)
     require_tensor(target, "target", name)
@@ -173,7 +173,7 @@ def same_dtype(input: Tensor, target: Tensor) -> tuple[Tensor, ...]:
     return tuple(x if x.array.dtype == wanted else cast_p(x, wanted) for x in (input, target))
 
 
-def _weighted(values: Tensor, weight: Any, name: str) -> Tensor:
+def _weighted(values: Tensor, weight: Tensor, name: str) -> Tensor:
     shape = values.array.shape
     try:
         fits = np.broadcast_shapes(weight.array.shape, shape) == tuple(shape)
@@ -315,11 +315,11 @@ def _log_at_least(log: Any) -> Any:
     return where_p(log < _LEAST_LOG, _LEAST_LOG, log)
 
 
-def _binary(x: Array, y: Array, option: Any) -> Any:
+def _binary(x: Array, y: Array, option: object) -> Array:
     return (y - 1) * np.maximum(np.log1p(-x), _LEAST_LOG) - y * np.maximum(np.log(x), _LEAST_LOG)
 
 
-def _binary_x(g: Array, x: Array, y: Array, option: Any) -> Any:
+def _binary_x(g: Array, x: Array, y: Array, option: object) -> Value:
     odds = x * (1 - x)
     return g * ((x - y) / where_p(odds < _LEAST_ODDS, _LEAST_ODDS, odds))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import return_types
-from .._typing import Tensor
+from .._typing import Out, Tensor
 from ..core.device import module_of
 from ..core.folding import fold
 from ..core.observation import literal
-from . import decomposition, linalg
+from . import decomposition, eigenvalues, linalg, matrix_functions
 from .contraction import matmul
 from .create import finish, into
 from .linalg import check_matrices, check_square, eye_like, mH, mT, outs, solve_triangular_p
@@ -20,7 +20,7 @@ from .shape import expand_p
 # --- Functions ------------------------------------------------------------------------------------
 
 
-def inverse(input: Tensor, *, out: Any = None) -> Tensor:
+def inverse(input: Tensor, *, out: Out = None) -> Tensor:
     """Invert square matrices."""
     return linalg.inv(input, out=out)
 
@@ -28,7 +28,7 @@ def inverse(input: Tensor, *, out: Any = None) -> Tensor:
 @autocasting
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """Compute the pseudoinverse."""
-    return linalg.pinv(input, rcond=rcond)
+    return matrix_functions.pinv(input, rcond=rcond)
 
 
 def det(input: Tensor) -> Tensor:
@@ -51,14 +51,14 @@ def slogdet(input: Tensor) -> Any:
     return return_types.slogdet(linalg.slogdet(input))
 
 
-def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
+def matrix_power(input: Tensor, n: int, *, out: Out = None) -> Tensor:
     """Multiply square matrices by themselves `n` times."""
-    return linalg.matrix_power(input, n, out=out)
+    return matrix_functions.matrix_power(input, n, out=out)
 
 
 def matrix_exp(input: Tensor) -> Tensor:
     """Compute the exponential of square matrices."""
-    return linalg.matrix_exp(input)
+    return matrix_functions.matrix_exp(input)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
@@ -70,19 +70,19 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
         raise RuntimeError("N must be non-negative.")
     if n == 0:
         return x.new_zeros((x.array.shape[0], 0))
-    powers = linalg.vander(x, N=n)
+    powers = matrix_functions.vander(x, N=n)
     return powers if increasing else powers.flip(1)
 
 
 # --- Factorizations -------------------------------------------------------------------------------
 
 
-def cholesky(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+def cholesky(input: Tensor, upper: bool = False, *, out: Out = None) -> Tensor:
     """Factor positive-definite matrices into triangles."""
     return fold(decomposition.cholesky(input, upper=upper, out=out), "CholeskyBackward0", input, upper=upper)
 
 
-def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: Out = None) -> Tensor:
     """Solve ``A @ X = B`` from the Cholesky factor of A."""
     for name, x in (("b", input), ("u", input2)):
         if x.array.ndim < 2:
@@ -97,7 +97,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: A
     return into(out, decomposition.cholesky_solve_p(input, input2, upper))
 
 
-def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Out = None) -> Tensor:
     """Invert matrices from their Cholesky factors."""
     check_square(input, "cholesky_inverse", "A")
     n = input.array.shape[-1]
@@ -105,12 +105,12 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Any = None) -> 
     return into(out, fold(found, "CholeskyInverseBackward0", input, upper=upper))
 
 
-def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
+def qr(input: Tensor, some: bool = True, *, out: Out = None) -> Any:
     """Factor matrices into orthonormal columns and an upper triangle."""
     return outs(return_types.qr, decomposition.qr(input, "reduced" if some else "complete"), out)
 
 
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Out = None) -> Any:
     """Factor matrices into ``U @ diag(S) @ V.mH``."""
     check_matrices(input, "linalg.svd")
     if not compute_uv:
@@ -118,8 +118,8 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
         a = input.array
         xp = module_of(a)
         u, v = (finish(literal(xp.zeros((*a.shape[:-2], k, k), a.dtype))) for k in (m, n))
-        return outs(return_types.svd, (u, decomposition.svdvals(input), v), out)
-    u, s, vh = decomposition.svd_p(input, not some)
+        return outs(return_types.svd, (u, eigenvalues.svdvals(input), v), out)
+    u, s, vh = eigenvalues.svd_p(input, not some)
     return outs(return_types.svd, (u, s, mH(vh)), out)
 
 
@@ -130,7 +130,7 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
     *,
-    out: Any = None,
+    out: Out = None,
 ) -> Any:
     """Solve ``A @ X = b`` with a triangular A, or with its transpose."""
     check_square(A, "triangular_solve")
@@ -147,12 +147,12 @@ def triangular_solve(
 
 
 @autocasting
-def orgqr(input: Tensor, input2: Tensor, *, out: Any = None) -> Tensor:
+def orgqr(input: Tensor, input2: Tensor, *, out: Out = None) -> Tensor:
     """Multiply the reflections that ``geqrf`` returns: the first columns of Q."""
     return decomposition.householder_product(input, input2, out=out)
 
 
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Out = None) -> Any:
     """Factor matrices into L and U, packed into one, and pivots."""
     found = decomposition.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
     if not get_infos:
@@ -161,7 +161,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
 
 
 @autocasting
-def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Out = None) -> Tensor:
     """Solve ``A @ X = b`` from the LU factorization of A."""
     if input.array.ndim < 2:
         raise RuntimeError(f"b should have at least 2 dimensions, but has {input.array.ndim} dimensions instead")
@@ -171,7 +171,9 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = No
 # --- Few of many ----------------------------------------------------------------------------------
 
 
-def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> Any:
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None,
+) -> tuple[Tensor, Any, Tensor]:  # fmt: skip
     """Find the first `q` singular values and vectors of large matrices, by a random projection."""
     from .random import randn
 
@@ -185,7 +187,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     for _ in range(niter):
         Q = decomposition.qr(matmul(mH(C), Q)).Q
         Q = decomposition.qr(matmul(C, Q)).Q
-    U, S, Vh = decomposition.svd_p(matmul(mH(Q), C), False)
+    U, S, Vh = eigenvalues.svd_p(matmul(mH(Q), C), False)
     U = matmul(Q, U)
     return (U, S, mH(Vh)) if tall else (mH(Vh), S, U)
 
@@ -195,7 +197,7 @@ def lobpcg(
     iK: Tensor | None = None, niter: int | None = None, tol: float | None = None, largest: bool | None = None,
     method: str | None = None, tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None,
     ortho_bparams: Any = None,
-) -> Any:  # fmt: skip
+) -> tuple[Any, Any]:  # fmt: skip
     """Find the `k` largest (or smallest) eigenvalues and their vectors of a symmetric positive-definite problem.
 
     All of them are computed and most dropped: exact, and fast enough for matrices that fit into memory.
@@ -212,7 +214,7 @@ def lobpcg(
     if factor is not None:
         half = solve_triangular_p(factor, A, False, False)
         A = solve_triangular_p(factor, mH(half), False, False)
-    values, vectors = decomposition.eigh_p(A, "L")
+    values, vectors = eigenvalues.eigh_p(A, "L")
     if factor is not None:
         vectors = solve_triangular_p(mH(factor), vectors, True, False)
     if largest is None or largest:
@@ -220,7 +222,7 @@ def lobpcg(
     return values[..., :count], vectors[..., :count]
 
 
-def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Any, Tensor]:
     """Find the first `q` principal directions of the rows of a matrix."""
     m, n = A.array.shape[-2:]
     if q is None:

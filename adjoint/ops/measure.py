@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, cast
 
 import numpy as np
 
-from .._typing import Array, Axes, Number, Tensor
+from .._typing import Array, Axes, Dims, DType, DTypeArg, Number, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.folding import fold
@@ -25,8 +25,6 @@ from .power import power_p
 from .precision import autocasting
 from .reduce import as_given, f32, is_half, kept, quotient, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
-
-Dims: TypeAlias = int | Sequence[int] | None
 
 __all__ = [
     "cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "norm_except_dim", "nuclear_norm", "pdist",
@@ -57,7 +55,7 @@ def _vector_norm(x: Array, p: float, axes: Axes, keepdims: bool) -> Any:
     return sum_p(size**p, axes, keepdims) ** size.dtype.type(1 / p)
 
 
-def _direction(g: Any, x: Any, out: Any, p: Any, axes: Axes, keepdims: bool) -> Any:
+def _direction(g: Value, x: Any, out: Any, p: float, axes: Axes, keepdims: bool) -> Any:
     """Return the gradient of a norm: 0 where that is not defined."""
     g, out = kept(g, x.ndim, axes, keepdims), kept(out, x.ndim, axes, keepdims)
     if p == 0:
@@ -75,23 +73,23 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Axes, keepdims: bool) -> 
     return sgn_p(x) * (where_p(none, 0, power_p(ratio, p - 1)) * g)
 
 
-def _vector_norm_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
+def _vector_norm_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Value, params: tuple[Any, ...]) -> Value:
     (t,), (x,), (p, axes, keepdims) = tangents, inputs, params
     return sum_p(real_product(_direction(zeros_p(out) + 1, x, out, p, axes, keepdims), t), axes, keepdims)
 
 
-def real_part(x: Any) -> Any:
+def real_part(x: Value) -> Any:
     """Return the real part of a value of any kind."""
     d = dtype_of(x)
     return cast_p(x, of(d).to_real().np) if d.kind == "c" else x
 
 
-def conjugate(x: Any) -> Any:
+def conjugate(x: Value) -> Any:
     """Return the complex conjugate of a value of any kind; itself if it is real."""
     return conj_p(x) if dtype_of(x).kind == "c" else x
 
 
-def real_product(x: Any, t: Any) -> Any:
+def real_product(x: Value, t: Value) -> Any:
     """Return how far `t` goes in the direction of `x`, number by number."""
     return real_part(conjugate(x) * t)
 
@@ -107,8 +105,9 @@ vector_norm_p: Primitive = parametric(
 
 
 def vector_norm(
-    input: Any = None, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None,
-    out: Tensor | None = None, axis: Dims = None, keepdims: bool = False, x: Any = None,
+    input: Value | None = None, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *,
+    dtype: DTypeArg | object | DType | None = None, out: Tensor | None = None, axis: Dims = None,
+    keepdims: bool = False, x: Any = None,
 ) -> Tensor:  # fmt: skip
     """Measure the length of a vector, or of all vectors along `dim`; `ord` is any number or infinity.
 
@@ -162,7 +161,7 @@ def matrix_norm(
         )
     if a.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
-    dims = tuple(dim) if not isinstance(dim, int) else (dim,)
+    dims = tuple(cast("Sequence[int]", dim)) if not isinstance(dim, int) else (dim,)
     if len(dims) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
     row, column = (dim_in(d, a.ndim) for d in dims)
@@ -177,7 +176,7 @@ def matrix_norm(
     elif abs(ord) not in (1, 2, inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord:g} not supported.")
     if ord == "nuc" or abs(ord) == 2:
-        from .decomposition import svdvals
+        from .eigenvalues import svdvals
 
         values = svdvals(input.movedim((row, column), (-2, -1)))
         found = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
@@ -216,7 +215,7 @@ def linalg_norm(
     return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
-def _is_matrix(A: Tensor, dim: Any) -> bool:
+def _is_matrix(A: Tensor, dim: Dims) -> bool:
     if dim is None:
         return bool(A.array.ndim == 2)
     return not isinstance(dim, int) and len(dim) == 2
@@ -297,16 +296,23 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     return fold(found, "DistBackward0", input, other, p=p, self=(0,), other=(1,))
 
 
-def _euclid(x: Any, y: Any, direct: bool) -> Any:
+def _euclid(x: Any, y: Value, direct: bool) -> Any:
     if direct:
         return vector_norm_p(x[..., :, None, :] - y[..., None, :, :], 2, (max(x.ndim, y.ndim),), False)
     square = (x * x).sum(-1)[..., :, None] + (y * y).sum(-1)[..., None, :] - 2 * (x @ y.swapaxes(-1, -2))
     return np.sqrt(module_of(x).maximum(square, 0))
 
 
-def _euclid_back(g: Any, x: Any, y: Any, out: Any, needs: tuple[bool, bool]) -> Any:
+def _euclid_back(
+    g: Value, x: Value, y: Value, out: Any, direct: bool, needs: tuple[bool, bool]
+) -> tuple[Value | None, Value | None]:
     pull = quotient(g, out)
     gx = gy = None
+    if direct:  # as precise as the distances were, and an infinite row is of no matter to others
+        rank = out.ndim
+        apart = kept(x, rank + 1, (rank - 1,), False) - kept(y, rank + 1, (rank - 2,), False)
+        away = kept(pull, rank + 1, (rank,), False) * apart
+        return away.sum(rank - 1) if needs[0] else None, -away.sum(rank - 2) if needs[1] else None
     if needs[0]:
         gx = x * pull.sum(axis=-1, keepdims=True) - pull @ y
     if needs[1]:
@@ -362,7 +368,31 @@ def cdist(x1: Tensor, x2: Tensor, p: Number = 2.0, compute_mode: str = "use_mm_f
     return fold(_distances(difference, float(p), len(lead) + 2), "CdistBackward0", *given, p=float(p), x1=(0,), x2=(1,))
 
 
+def _farthest_x(g: Any, x: Any, out: Any, axis: int) -> Any:
+    return kept(g, x.ndim, (axis,), False) * (
+        sgn_p(x) * cast_p(abs_p(x) == kept(out, x.ndim, (axis,), False), dtype_of(g))
+    )
+
+
+def _farthest_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    slopes = _farthest_x(zeros_p(out) + 1, inputs[0], out, *params)
+    return sum_p(tangents[0] * slopes, params, False)
+
+
+# The norm of infinite order, as distances have it: ties do not divide the gradient among them.
+farthest_p: Primitive = parametric(
+    lambda x, axis: np.abs(x).max(axis),
+    x=_farthest_x,
+    jvp=_farthest_tangent,
+    batch=lambda x, axis: farthest_p(x, axis + 1),
+    name="farthest",
+    node_name="CdistBackward0",
+)
+
+
 def _distances(difference: Tensor, p: float, axis: int) -> Tensor:
+    if p == inf and difference.array.shape[axis]:
+        return farthest_p(difference, axis)
     if difference.array.shape[axis] == 0:
         return sum_p(difference, (axis,), False)
     return vector_norm_p(difference, p, (axis,), False)
@@ -472,7 +502,7 @@ def cov(
     return reshape_p(result, ()) if result.array.shape == (1, 1) else result
 
 
-def _freedom(total: Any, correction: int, weights: Any, aweights: Any) -> Any:
+def _freedom(total: Any, correction: int, weights: Value | None, aweights: Any) -> Any:
     """Return what to divide by: the count, or the sum of the weights, corrected; not less than 0."""
     if weights is None:
         return max(total - correction, 0)
@@ -522,7 +552,7 @@ def corrcoef(input: Tensor) -> Tensor:
     n = spread.array.shape[0]
     c = c / reshape_p(spread, (n, 1)) / spread
     if c.array.dtype.kind == "c":
-        from .elementwise import complex as joined
+        from .trigonometry import complex as joined
 
         return joined(c.real.clip(-1, 1), c.imag.clip(-1, 1))
     clipped: Tensor = c.clip(-1, 1)

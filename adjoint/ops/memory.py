@@ -7,12 +7,13 @@ import mmap
 import os
 import tempfile
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import printing
-from .._typing import Tensor
+from .._typing import Array, DeviceLike, DType, Ints, MemoryFormat, Operand, Shape, Tensor, Value
 from ..core import device as devices
 from ..core import dtypes, layout, modes
 from ..core.leaves import AccumulateGrad
@@ -40,7 +41,7 @@ from .shape import reshape
 __all__ = ["TypedStorage", "UntypedStorage", "detach", "detach_", "resize_as_"]
 
 
-def _bottom(array: Any) -> Any:
+def _bottom(array: Array) -> Any:
     """Return the array at the bottom of a value inside a transform."""
     return array.memory() if isinstance(array, Payload) and array.level else array
 
@@ -79,7 +80,7 @@ def same_memory(x: TensorBase) -> Storage:
     return storage
 
 
-def flat_bytes(array: Any) -> Any:
+def flat_bytes(array: Array) -> Any:
     """Return all the memory that `array` looks into as one array of bytes."""
     owner = owner_of(_bottom(array))
     if layout.is_dense(owner):
@@ -90,7 +91,7 @@ def flat_bytes(array: Any) -> Any:
     return tricks.as_strided(owner, (reach,), (owner.itemsize,)).view(np.uint8)
 
 
-def from_bytes(memory: Any, dtype: Any, offset: int, shape: Any, strides: Any) -> Any:
+def from_bytes(memory: Any, dtype: DType, offset: int, shape: Shape, strides: Sequence[int]) -> Any:
     """Return an array that looks into bytes of memory; offset and strides count elements."""
     itemsize = dtype.itemsize
     reach = sum(s * (n - 1) for s, n in zip(strides, shape, strict=True)) + 1 if math.prod(shape) else 0
@@ -114,7 +115,7 @@ class UntypedStorage:
     24
     """
 
-    def __init__(self, size: Any = 0, *, device: Any = None) -> None:
+    def __init__(self, size: Any = 0, *, device: DeviceLike = None) -> None:
         module = devices.array_module(devices.as_device(device))
         if isinstance(size, list | tuple | range):
             self._bytes = module.asarray(np.array(size, np.uint8))
@@ -226,7 +227,7 @@ class UntypedStorage:
         """Return whether processes that are forked see writes into this memory."""
         return is_shared(self._bytes)
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: DeviceLike = None) -> bool:
         """Return False: the memory can be paged out."""
         return False
 
@@ -313,7 +314,7 @@ class TypedStorage:
         """Return whether processes that are forked see writes into this memory."""
         return self._untyped_storage.is_shared()
 
-    def fill_(self, value: Any) -> TypedStorage:
+    def fill_(self, value: Operand) -> TypedStorage:
         """Overwrite every element."""
         self._elements[...] = value
         return self
@@ -418,7 +419,7 @@ def detach_(input: Tensor) -> Tensor:
 # --- Looking elsewhere ------------------------------------------------------------------------------
 
 
-def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
+def _look_at(x: Tensor, array: Value, memory: Storage | None) -> None:
     expect_shape(x, array.shape)
     note_geometry(x)
     x.array, x.memory = array, memory
@@ -426,7 +427,7 @@ def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
         x.node.follow(x)
 
 
-def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
+def resize_(input: Tensor, *sizes: Ints, size: Ints | None = None, memory_format: MemoryFormat = None) -> Tensor:
     """Give `input` another shape; elements that did not exist before are unset."""
     shape = shape_from(sizes if size is None else (size,))
     refuse_inference_write(input)
@@ -474,7 +475,7 @@ def _move_views(x: Tensor, memory: Any) -> None:
                 t.node.follow(t)
 
 
-def resize(input: Tensor, *sizes: Any) -> Tensor:
+def resize(input: Tensor, *sizes: Ints) -> Tensor:
     """Return `input` in another shape of as many elements."""
     warnings.warn("non-inplace resize is deprecated: call reshape()", stacklevel=depth_outside())
     shape = shape_from(sizes)
@@ -492,12 +493,14 @@ def resize_as(input: Tensor, tensor: Tensor) -> Tensor:
     return resize(input, tuple(tensor.array.shape))
 
 
-def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat = None) -> Tensor:
     """Give `input` the shape of another tensor."""
     return resize_(input, tuple(the_template.array.shape), memory_format=memory_format)
 
 
-def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+def set_(
+    input: Tensor, source: Any = None, storage_offset: int = 0, size: Ints | None = None, stride: Ints | None = None,
+) -> Tensor:  # fmt: skip
     """Look at the memory of `source`, a tensor or a storage, from now on."""
     edges = tuple(edge_of(t) for t in (input, source) if isinstance(t, TensorBase) and t.node is not None)
     recording = modes.is_grad_enabled() and bool(edges)
@@ -514,7 +517,7 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
 def _without_derivative(name: str, edges: tuple[Any, ...]) -> Node:
     """Return the node of an op that has no derivative, which it says when a gradient arrives."""
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: object) -> Tensor:
         raise RuntimeError(f"derivative for {name} is not implemented")
 
     node: Node = new_node(Special("NotImplemented", run), edges)
@@ -604,14 +607,14 @@ def _anonymous_file(size: int) -> int:
     return descriptor
 
 
-def shared_memory_of(array: Any) -> mmap.mmap | None:
+def shared_memory_of(array: Array) -> mmap.mmap | None:
     """Return the mapped memory in which an array is."""
     held = getattr(owner_of(array), "base", None)
     found = getattr(held, "obj", held)
     return found if isinstance(found, mmap.mmap) else None
 
 
-def is_shared(input: Any) -> bool:
+def is_shared(input: Value) -> bool:
     """Return whether a tensor, or an array, lies in memory that processes share."""
     return shared_memory_of(input.array if isinstance(input, TensorBase) else input) is not None
 
@@ -630,6 +633,6 @@ def share_memory_(input: Tensor) -> Tensor:
     return input
 
 
-def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+def pin_memory(input: Tensor, device: DeviceLike = None) -> Tensor:
     """Return `input`: host memory is copied to a GPU from where it is."""
     return input

@@ -9,13 +9,18 @@ from . import signatures
 
 if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and editors read
     from .activation import *
+    from .adaptive_pooling import *
     from .arrange import *
+    from .bessel import *
     from .compare import *
     from .contraction import *
     from .conv import *
     from .copied import *
     from .create import *
+    from .create_like import *
     from .decomposition import *
+    from .dimensions import *
+    from .eigenvalues import *
     from .einsum import *
     from .elementwise import *
     from .embedding import *
@@ -37,6 +42,7 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .places import *
     from .pooling import *
     from .power import *
+    from .products import *
     from .questions import *
     from .random import *
     from .ranges import *
@@ -52,16 +58,17 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .softmax import *
     from .sorting import *
     from .special import *
+    from .trigonometry import *
     from .variates import *
 else:
     # A room that comes later has the last word on a name.
     _NAMES = (
-        "create", "ranges", "random", "memory", "questions", "interop", "elementwise", "power", "piecewise",
-        "compare", "activation", "special", "floating", "reduce", "softmax", "extremes", "scan", "histograms",
-        "measure", "shape", "index_put", "join", "arrange", "gather", "scatter", "slices", "embedding", "sorting",
-        "parts", "kinds", "copied",
-        "contraction", "conv", "pooling", "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native",
-        "places", "recurrent", "removed", "variates",
+        "create", "create_like", "ranges", "random", "memory", "questions", "interop", "elementwise", "trigonometry",
+        "power", "piecewise", "compare", "activation", "special", "bessel", "floating", "reduce", "softmax",
+        "extremes", "scan", "histograms", "measure", "shape", "dimensions", "index_put", "join", "arrange", "gather",
+        "scatter", "slices", "embedding", "sorting", "parts", "kinds", "copied", "contraction", "products", "conv",
+        "pooling", "adaptive_pooling", "resample", "grid", "einsum", "decomposition", "eigenvalues", "matrix",
+        "signal", "native", "places", "recurrent", "removed", "variates",
     )  # fmt: skip
     _ROOMS = [import_module(f"{__package__}.{name}") for name in _NAMES]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import DType, Ints, Out, Tensor
 from ..core.nodes import wrap
 from ..core.observation import observer
 from . import bags, ctc, loss, norm
@@ -97,7 +97,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
 
 def layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+    input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
     """Bring the last dimensions to mean 0 and variance 1, then scale and shift."""
@@ -162,7 +162,7 @@ def native_group_norm(
 
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, training: bool, momentum: float, eps: float, *, out: Any = None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, *, out: Out = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
     dim_in(1, input.array.ndim)
@@ -182,18 +182,18 @@ def native_batch_norm(
 # --- What programs call by the names inside of torch ------------------------------------------------
 
 
-def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType) -> Tensor:
     """Return the gradient of a softmax from its result."""
     slopes = grad_output * output
     return (slopes - output * slopes.sum(dim, True)).to(input_dtype)
 
 
-def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType) -> Tensor:
     """Return the gradient of a log_softmax from its result."""
     return (grad_output - output.exp() * grad_output.sum(dim, True)).to(input_dtype)
 
 
-def _safe_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+def _safe_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return a softmax that is zero where nothing counts: where all elements are minus infinity."""
     nothing = (input == -math.inf).all(dim, True)
     return input.masked_fill(nothing, 0.0).softmax(dim, dtype=dtype).masked_fill(nothing, 0.0)
@@ -205,7 +205,7 @@ def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> 
 
 
 def max_pool2d_with_indices_backward(
-    grad_output: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    grad_output: Tensor, input: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool,
     indices: Tensor,
 ) -> Tensor:  # fmt: skip
     """Return the gradient of `max_pool2d` from where its results were found."""
@@ -214,7 +214,7 @@ def max_pool2d_with_indices_backward(
 
 
 def _native_batch_norm_legit(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any, out: Any = None
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: object, out: Out = None
 ) -> tuple[Tensor, ...]:
     """Do the same as `native_batch_norm`, whose running statistics may be left out."""
     all_of: tuple[Any, ...] = (None,) * (5 - len(rest)) + rest

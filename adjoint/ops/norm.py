@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Axes, DType, Shape, Tensor
+from .._typing import Array, Axes, Dims, DType, Ints, Shape, Tensor, Value
 from ..core import modes
 from ..core.dtypes import finfo, of
 from ..core.failures import not_implemented
@@ -21,7 +21,7 @@ from ..core.folding import Unfolded, fold, reveal
 from ..core.nodes import Node, Special, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
-from ..core.recorders import revealed
+from ..core.recorders import elementwise, revealed
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of, has_history
 from .arguments import either
@@ -71,25 +71,25 @@ def _rms_norm_backward(row: Row, g: Array, x: Array, weight: Array | None, rstd:
     return rstd * (part - standard * row.mean(part * standard)), row.across(g * standard)
 
 
-def _norm_batch(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any) -> Any:
+def _norm_batch(x: Value, weight: Value | None, bias: Value | None, axes: Axes, shape: Shape, eps: float) -> Value:
     weight, bias = (_in_batch(x, v, shape) for v in (weight, bias))
     return layer_norm_p(x, weight, bias, shifted(axes), _full(x, shape), eps)
 
 
-def _rms_norm_batch(x: Any, weight: Any, axes: Any, shape: Any, eps: Any) -> Any:
+def _rms_norm_batch(x: Value, weight: Value, axes: Axes, shape: Shape, eps: float) -> Value:
     return rms_norm_p(x, _in_batch(x, weight, shape), shifted(axes), _full(x, shape), eps)
 
 
-def _full(x: Any, shape: Any) -> Any:
+def _full(x: Value, shape: Shape) -> Any:
     """Return the shape of weights, one for each element of a batch of `x`."""
     return (x.shape[0], *(1,) * (x.ndim - 1 - len(shape)), *shape)
 
 
-def _in_batch(x: Any, weight: Any, shape: Any) -> Any:
+def _in_batch(x: Value, weight: Value | None, shape: Shape) -> Value | None:
     return None if weight is None else reshape_p(weight, _full(x, shape))
 
 
-def _run_per_channel(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_per_channel(node: Any, g: Value, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     shadow = node.extra.shadow
     gx, *rest = shadow.op.run(shadow, g, edges, saved)
     return (gx, *(None if r is None else r.reshape((-1,)) for r in rest))
@@ -138,7 +138,7 @@ def _like(input: Tensor, *weights: Tensor | None) -> list[Tensor | None]:
 
 
 def _check_last(
-    input: Tensor, normalized_shape: Any, weight: Any, bias: Any
+    input: Tensor, normalized_shape: Ints, weight: Any, bias: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(int, normalized_shape))
     a = input.array
@@ -163,7 +163,7 @@ def _check_last(
 
 
 def layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Bring the last dimensions, of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
 
@@ -233,15 +233,25 @@ def group_norm(
 # --- Over the batch ---------------------------------------------------------------------------------
 
 
-def _check_more_than_one(shape: Any) -> None:
+def _check_more_than_one(shape: Sequence[int]) -> None:
     if shape[0] * math.prod(shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size adjoint.Size({list(shape)})"
         )
 
 
-def _update(running: Tensor, new: Any, momentum: float) -> None:
-    """Move running statistics towards those of a batch."""
+# What running statistics become; in place, and on a GPU one launch.
+moving_average_p = elementwise(
+    "moving_average",
+    lambda x, y, keep, by: x * keep + y * by,
+    x=lambda g, keep: g * keep,
+    y=lambda g, by: g * by,
+    numbers="keep by",
+)
+
+
+def _update(running: Tensor, new: Any, momentum: float, scale: float = 1) -> None:
+    """Move running statistics towards those of a batch, multiplied by `scale`."""
     if running.array.dtype.kind in "biu":
         raise RuntimeError(f"expected scalar type Float but found {title_of(running.array.dtype)}")
     if isinstance(running.array, Payload) or isinstance(new, Payload | TensorBase):
@@ -253,11 +263,15 @@ def _update(running: Tensor, new: Any, momentum: float) -> None:
                 "in place, were not batched. Inside vmap use a norm without running statistics (GroupNorm, "
                 "track_running_stats=False), or adjoint.func.replace_all_batch_norm_modules_(model)."
             )
-        running.copy_(running.detach() * (1 - momentum) + new * momentum)
+        running.copy_(running.detach() * (1 - momentum) + new * scale * momentum)
         return
     array = running.array
-    array *= array.dtype.type(1 - momentum)
-    array += new * momentum
+    form = moving_average_p.op.form_for((array,))
+    if form.into is None:
+        array *= array.dtype.type(1 - momentum)
+        array += new * (momentum * scale)
+    else:
+        form.into(array, new.reshape(array.shape), 1 - momentum, momentum * scale)
     note_write(running, "batch_norm")
 
 
@@ -339,8 +353,8 @@ def _check_constant(**statistics: Any) -> None:
 
 
 def batch_normed(
-    input: Tensor, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float,
-    eps: float,
+    input: Tensor, running_mean: Any, running_var: Any, weight: Value | None, bias: Value | None, training: bool,
+    momentum: float, eps: float,
 ) -> tuple[Tensor, Sequence[Any], Axes]:  # fmt: skip
     """Return the result of `batch_norm`; mean, variance, inverse deviation (or nothing), and the axes they are over."""
     a = input.array
@@ -371,7 +385,7 @@ def batch_normed(
         mean, var = _statistics(input, axes, hidden)
         n = count_of(a.shape, axes)
         _update(running_mean, mean.reshape((channels,)), momentum)
-        _update(running_var, var.reshape((channels,)) * (n / max(n - 1, 1)), momentum)
+        _update(running_var, var.reshape((channels,)), momentum, n / max(n - 1, 1))
 
     # The second run of a checkpoint may end where the op has saved its inputs, and still counts as a run.
     first = tracked and observer() is not None
@@ -414,15 +428,15 @@ def instance_norm(
     if running_mean is not None and running_var is not None:
         mean, var = _statistics(input, axes, hidden)
         n = count_of(a.shape, axes)
-        _update(running_mean, mean.reshape((count, channels)).sum(0) / count, momentum)
-        _update(running_var, var.reshape((count, channels)).sum(0) * (n / max(n - 1, 1) / count), momentum)
+        _update(running_mean, mean.reshape((count, channels)).sum(0), momentum, 1 / count)
+        _update(running_var, var.reshape((count, channels)).sum(0), momentum, n / max(n - 1, 1) / count)
     return out
 
 
 # --- By length --------------------------------------------------------------------------------------
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Divide vectors along `dim` by their p-norm, or by `eps` where that is smaller.
 
     Examples

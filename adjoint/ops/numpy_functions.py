@@ -7,13 +7,14 @@ parameter has no counterpart, NumPy computes on plain arrays; a tensor that requ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
-from .._typing import Kernel
+from .._typing import Dims, Ints, Kernel, Value
 from ..core.dtypes import of
 from ..core.nodes import wrap
 from ..core.payload import Payload
@@ -34,7 +35,7 @@ class _Unsupported(Exception):
     """A parameter has no counterpart: NumPy itself must compute."""
 
 
-def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(func: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what a NumPy function gives for arguments of which some are tensors."""
     function = _table.get(func)
     if function is not None:
@@ -46,7 +47,7 @@ def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _on_arrays(func, args, kwargs)
 
 
-def _on_arrays(func: Any, args: Any, kwargs: Any) -> Any:
+def _on_arrays(func: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         return wrapped(func(*_plain(args), **_plain(kwargs)))
     except RuntimeError as error:
@@ -66,7 +67,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def implements(*functions: Kernel) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register what answers a NumPy function."""
 
     def register(answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +78,7 @@ def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., 
     return register
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: object) -> Any:
     if isinstance(value, TensorBase | Payload):
         return value
     return wrap(value) if isinstance(value, np.ndarray) else ops.as_tensor(value)
@@ -87,7 +88,7 @@ def _tensors(values: Any) -> Any:
     return values if isinstance(values, TensorBase) else [_tensor(v) for v in values]
 
 
-def _put(out: Any, result: Any) -> Any:
+def _put(out: Value | None, result: Any) -> Any:
     if out is None:
         return result
     if isinstance(out, TensorBase):
@@ -96,7 +97,7 @@ def _put(out: Any, result: Any) -> Any:
     return out
 
 
-def _cast(x: Any, dtype: Any) -> Any:
+def _cast(x: Any, dtype: DTypeLike | None) -> Any:
     return x if dtype is None else x.to(of(np.dtype(dtype)))
 
 
@@ -107,14 +108,14 @@ def _dims(axis: Any, rank: int) -> tuple[int, ...]:
 
 
 @implements(np.copyto)
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
+def _copyto(dst: ArrayLike, src: ArrayLike, casting: str = "same_kind", where: object = True) -> Any:
     if isinstance(dst, TensorBase) and where is True:
         copy_(cast(Any, dst), src)
         return None
     return _writing(np.copyto, dst, src, casting=casting, where=where)
 
 
-def _writing(function: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+def _writing(function: Kernel, target: object, *args: object, **kwargs: Any) -> Any:
     """Let NumPy write into a tensor's memory, and count that as a write."""
     if isinstance(target, TensorBase):
         check_writable(target, target.node is not None)
@@ -131,9 +132,12 @@ for _function in (np.put, np.place, np.putmask, np.put_along_axis, np.fill_diago
 # --- Reductions -------------------------------------------------------------------------------------
 
 
-def _reduction(name: str, *functions: Any) -> None:
+def _reduction(name: str, *functions: Kernel) -> None:
     @implements(*functions)
-    def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def reduce(
+        a: ArrayLike, axis: Dims = None, dtype: DTypeLike | None = None, out: Value | None = None,
+        keepdims: bool = False,
+    ) -> Any:  # fmt: skip
         x = _cast(_tensor(a), dtype)
         return _put(out, getattr(ops, name)(x, _dims(axis, x.ndim), bool(keepdims)) if x.ndim else x)
 
@@ -144,9 +148,9 @@ _reduction("mean", np.mean)
 _reduction("nanmean", np.nanmean)
 
 
-def _extreme(name: str, *functions: Any) -> None:
+def _extreme(name: str, *functions: Kernel) -> None:
     @implements(*functions)
-    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: ArrayLike, axis: Dims = None, out: Value | None = None, keepdims: bool = False) -> Any:
         x = _tensor(a)
         return _put(out, getattr(ops, name)(x, _dims(axis, x.ndim), bool(keepdims)) if x.ndim else x)
 
@@ -155,9 +159,12 @@ _extreme("amax", np.max, np.amax)
 _extreme("amin", np.min, np.amin)
 
 
-def _one_by_one(name: str, *functions: Any) -> None:
+def _one_by_one(name: str, *functions: Kernel) -> None:
     @implements(*functions)
-    def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def reduce(
+        a: ArrayLike, axis: Dims = None, dtype: DTypeLike | None = None, out: Value | None = None,
+        keepdims: bool = False,
+    ) -> Any:  # fmt: skip
         x = _cast(_tensor(a), dtype)
         for dim in sorted((d % max(x.ndim, 1) for d in _dims(axis, x.ndim)), reverse=True):
             x = getattr(ops, name)(x, dim, bool(keepdims))
@@ -167,9 +174,9 @@ def _one_by_one(name: str, *functions: Any) -> None:
 _one_by_one("prod", np.prod)
 
 
-def _truth(name: str, *functions: Any) -> None:
+def _truth(name: str, *functions: Kernel) -> None:
     @implements(*functions)
-    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: ArrayLike, axis: Dims = None, out: Value | None = None, keepdims: bool = False) -> Any:
         x = _tensor(a)
         for dim in sorted((d % max(x.ndim, 1) for d in _dims(axis, x.ndim)), reverse=True):
             x = getattr(ops, name)(x, dim, bool(keepdims))
@@ -180,11 +187,11 @@ _truth("all", np.all)
 _truth("any", np.any)
 
 
-def _spread(name: str, *functions: Any) -> None:
+def _spread(name: str, *functions: Kernel) -> None:
     @implements(*functions)
     def reduce(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False,
-        correction: Any = None,
+        a: ArrayLike, axis: Dims = None, dtype: DTypeLike | None = None, out: Value | None = None, ddof: int = 0,
+        keepdims: bool = False, correction: Any = None,
     ) -> Any:  # fmt: skip
         x = _cast(_tensor(a), dtype)
         by = ddof if correction is None else correction
@@ -195,9 +202,9 @@ _spread("var", np.var)
 _spread("std", np.std)
 
 
-def _place(name: str, *functions: Any) -> None:
+def _place(name: str, *functions: Kernel) -> None:
     @implements(*functions)
-    def reduce(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def reduce(a: ArrayLike, axis: Dims = None, out: Value | None = None, *, keepdims: bool = False) -> Any:
         return _put(out, getattr(ops, name)(_tensor(a), axis, bool(keepdims)))
 
 
@@ -205,9 +212,9 @@ _place("argmax", np.argmax)
 _place("argmin", np.argmin)
 
 
-def _running(name: str, *functions: Any) -> None:
+def _running(name: str, *functions: Kernel) -> None:
     @implements(*functions)
-    def scan(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def scan(a: ArrayLike, axis: Dims = None, dtype: DTypeLike | None = None, out: Value | None = None) -> Any:
         x = _cast(_tensor(a), dtype)
         return _put(out, getattr(ops, name)(x.reshape(-1) if axis is None else x, 0 if axis is None else axis))
 
@@ -217,15 +224,17 @@ _running("cumprod", np.cumprod)
 
 
 @implements(np.median)
-def _median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def _median(
+    a: ArrayLike, axis: Dims = None, out: Value | None = None, overwrite_input: bool = False, keepdims: bool = False,
+) -> Any:  # fmt: skip
     # torch's median is the lower of the two in the middle; NumPy's is their mean.
     return _quantile(a, 0.5, axis, out, overwrite_input, keepdims=keepdims)
 
 
 @implements(np.quantile)
 def _quantile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
+    a: ArrayLike, q: ArrayLike, axis: Dims = None, out: Value | None = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False,
 ) -> Any:  # fmt: skip
     if isinstance(axis, tuple | list) or method not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise _Unsupported
@@ -237,14 +246,17 @@ def _quantile(
 
 
 @implements(np.count_nonzero)
-def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def _count_nonzero(a: ArrayLike, axis: Dims = None, *, keepdims: bool = False) -> Any:
     if keepdims:
         raise _Unsupported
     return ops.count_nonzero(_tensor(a), axis)
 
 
 @implements(np.average)
-def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+def _average(
+    a: ArrayLike, axis: Dims = None, weights: ArrayLike | None = None, returned: bool = False, *,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     if returned:
         raise _Unsupported
     x = _tensor(a)
@@ -259,12 +271,15 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
 
 
 @implements(np.ptp)
-def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def _ptp(a: ArrayLike, axis: Dims = None, out: Value | None = None, keepdims: bool = False) -> Any:
     return _put(out, _table[np.max](a, axis, None, keepdims) - _table[np.min](a, axis, None, keepdims))
 
 
 @implements(np.trace)
-def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def _trace(
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None,
+    out: Value | None = None,
+) -> Any:  # fmt: skip
     return _put(out, ops.sum(ops.diagonal(_cast(_tensor(a), dtype), offset, axis1, axis2), -1))
 
 
@@ -290,7 +305,9 @@ _table.update(
 
 
 @implements(np.reshape)
-def _reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
+def _reshape(
+    a: ArrayLike, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None,
+) -> Any:  # fmt: skip
     if order != "C" or copy:
         raise _Unsupported
     wanted = shape if newshape is None else newshape
@@ -298,20 +315,20 @@ def _reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = 
 
 
 @implements(np.ravel)
-def _ravel(a: Any, order: str = "C") -> Any:
+def _ravel(a: ArrayLike, order: str = "C") -> Any:
     if order != "C":
         raise _Unsupported
     return _tensor(a).reshape(-1)
 
 
 @implements(np.transpose, np.permute_dims)
-def _transpose(a: Any, axes: Any = None) -> Any:
+def _transpose(a: ArrayLike, axes: Any = None) -> Any:
     x = _tensor(a)
     return ops.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
 
 
 @implements(np.squeeze)
-def _squeeze(a: Any, axis: Any = None) -> Any:
+def _squeeze(a: ArrayLike, axis: Dims = None) -> Any:
     x = _tensor(a)
     for dim in () if axis is None else _dims(axis, x.ndim):
         if x.shape[dim] != 1:
@@ -320,7 +337,7 @@ def _squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @implements(np.expand_dims)
-def _expand_dims(a: Any, axis: Any) -> Any:
+def _expand_dims(a: ArrayLike, axis: Dims) -> Any:
     x = _tensor(a)
     dims = _dims(axis, 0)
     rank = x.ndim + len(dims)
@@ -330,13 +347,13 @@ def _expand_dims(a: Any, axis: Any) -> Any:
 
 
 @implements(np.broadcast_to)
-def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def _broadcast_to(array: ArrayLike, shape: Ints, subok: bool = False) -> Any:
     return ops.broadcast_to(_tensor(array), (shape,) if isinstance(shape, int) else tuple(shape))
 
 
-def _at_least(name: str, function: Any) -> None:
+def _at_least(name: str, function: Kernel) -> None:
     @implements(function)
-    def at_least(*arys: Any) -> Any:
+    def at_least(*arys: ArrayLike) -> Any:
         made = tuple(getattr(ops, name)(_tensor(a)) for a in arys)
         return made[0] if len(made) == 1 else made
 
@@ -347,24 +364,24 @@ _at_least("atleast_3d", np.atleast_3d)
 
 
 @implements(np.flip)
-def _flip(m: Any, axis: Any = None) -> Any:
+def _flip(m: ArrayLike, axis: Dims = None) -> Any:
     x = _tensor(m)
     return ops.flip(x, _dims(axis, x.ndim))
 
 
 @implements(np.roll)
-def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def _roll(a: ArrayLike, shift: Any, axis: Dims = None) -> Any:
     return ops.roll(_tensor(a), shift) if axis is None else ops.roll(_tensor(a), shift, axis)
 
 
 @implements(np.repeat)
-def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+def _repeat(a: ArrayLike, repeats: ArrayLike, axis: Dims = None) -> Any:
     counts = repeats if isinstance(repeats, int) else _tensor(repeats)
     return ops.repeat_interleave(_tensor(a), counts, axis)
 
 
 @implements(np.pad)
-def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def _pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     value = kwargs.get("constant_values", 0)
     if mode != "constant" or not isinstance(value, int | float) or set(kwargs) - {"constant_values"}:
         raise _Unsupported
@@ -386,7 +403,10 @@ _table[np.unstack] = lambda x, /, *, axis=0: tuple(ops.unbind(_tensor(x), axis))
 
 
 @implements(np.concatenate)
-def _concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
+def _concatenate(
+    arrays: Sequence[ArrayLike], /, axis: Dims = 0, out: Value | None = None, *, dtype: DTypeLike | None = None,
+    casting: str | None = None,
+) -> Any:  # fmt: skip
     xs = _tensors(arrays)
     if axis is None:
         xs, axis = [x.reshape(-1) for x in xs], 0
@@ -394,13 +414,16 @@ def _concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any =
 
 
 @implements(np.stack)
-def _stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
+def _stack(
+    arrays: Sequence[ArrayLike], axis: int = 0, out: Value | None = None, *, dtype: DTypeLike | None = None,
+    casting: str | None = None,
+) -> Any:  # fmt: skip
     return _put(out, _cast(ops.stack(list(_tensors(arrays)), axis), dtype))
 
 
-def _joining(name: str, function: Any) -> None:
+def _joining(name: str, function: Kernel) -> None:
     @implements(function)
-    def join(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+    def join(tup: Any, *, dtype: DTypeLike | None = None, casting: str | None = None) -> Any:
         return _cast(getattr(ops, name)(list(_tensors(tup))), dtype)
 
 
@@ -410,9 +433,9 @@ _joining("dstack", np.dstack)
 _joining("column_stack", np.column_stack)
 
 
-def _splitting(function: Any, exact: bool) -> None:
+def _splitting(function: Kernel, exact: bool) -> None:
     @implements(function)
-    def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> Any:
         x = _tensor(ary)
         if isinstance(indices_or_sections, int) and exact and x.shape[axis] % indices_or_sections:
             raise ValueError("array split does not result in an equal division")
@@ -425,7 +448,7 @@ _splitting(np.array_split, False)
 
 
 @implements(np.meshgrid)
-def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+def _meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     if sparse:
         raise _Unsupported
     return tuple(ops.meshgrid(*_tensors(xi), indexing=indexing))
@@ -437,29 +460,31 @@ _table[np.nonzero] = lambda a: tuple(ops.nonzero(_tensor(a), as_tuple=True))
 
 
 @implements(np.where)
-def _where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
+def _where(condition: ArrayLike, x: ArrayLike = _MISSING, y: ArrayLike = _MISSING, /) -> Any:
     if x is _MISSING:
         return tuple(ops.nonzero(_tensor(condition), as_tuple=True))
     return ops.where(_tensor(condition).to(of(np.dtype(bool))), _or_number(x), _or_number(y))
 
 
-def _or_number(value: Any) -> Any:
+def _or_number(value: object) -> Any:
     return value if isinstance(value, bool | int | float | complex) else _tensor(value)
 
 
 @implements(np.clip)
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def _clip(
+    a: ArrayLike, a_min: Any = None, a_max: Any = None, out: Value | None = None, *, min: Any = None, max: Any = None,
+) -> Any:  # fmt: skip
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     low, high = (v if v is None else _or_number(v) for v in (low, high))
     x = _tensor(a)
     return _put(out, x if low is None and high is None else ops.clamp(x, low, high))
 
 
-def _plainly(name: str, *functions: Any) -> None:
+def _plainly(name: str, *functions: Kernel) -> None:
     """Let an op of one tensor answer functions of one array."""
 
     @implements(*functions)
-    def answer(a: Any, out: Any = None) -> Any:
+    def answer(a: ArrayLike, out: Value | None = None) -> Any:
         return _put(out, getattr(ops, name)(_tensor(a)))
 
 
@@ -474,36 +499,40 @@ _plainly("i0", np.i0)
 
 
 @implements(np.angle)
-def _angle(z: Any, deg: bool = False) -> Any:
+def _angle(z: ArrayLike, deg: bool = False) -> Any:
     found = ops.angle(_tensor(z))
     return ops.rad2deg(found) if deg else found
 
 
 @implements(np.round, np.around)
-def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def _round(a: ArrayLike, decimals: int = 0, out: Value | None = None) -> Any:
     x = _tensor(a)
     return _put(out, ops.round(x, decimals=decimals) if decimals else ops.round(x))
 
 
 @implements(np.nan_to_num)
-def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def _nan_to_num(x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     return ops.nan_to_num(_tensor(x), nan, posinf, neginf)
 
 
 @implements(np.sort)
-def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def _sort(
+    a: ArrayLike, axis: Dims = -1, kind: str | None = None, order: str | None = None, *, stable: Any = None,
+) -> Any:  # fmt: skip
     x = _tensor(a)
     return ops.sort(x.reshape(-1) if axis is None else x, dim=-1 if axis is None else axis, stable=True)[0]
 
 
 @implements(np.argsort)
-def _argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def _argsort(
+    a: ArrayLike, axis: Dims = -1, kind: str | None = None, order: str | None = None, *, stable: Any = None,
+) -> Any:  # fmt: skip
     x = _tensor(a)
     return ops.argsort(x.reshape(-1) if axis is None else x, dim=-1 if axis is None else axis, stable=True)
 
 
 @implements(np.take)
-def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+def _take(a: ArrayLike, indices: ArrayLike, axis: Dims = None, out: Value | None = None, mode: str = "raise") -> Any:
     if mode != "raise":
         raise _Unsupported
     x, where = _tensor(a), _tensor(indices)
@@ -513,18 +542,20 @@ def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
 
 
 @implements(np.take_along_axis)
-def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+def _take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: Dims = -1) -> Any:
     x, where = _tensor(arr), _tensor(indices)
     return ops.gather(x.reshape(-1) if axis is None else x, 0 if axis is None else axis, where)
 
 
 @implements(np.compress)
-def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+def _compress(condition: ArrayLike, a: ArrayLike, axis: Dims = None, out: Value | None = None) -> Any:
     return _put(out, _take(a, np.flatnonzero(_plain(condition)), axis))
 
 
 @implements(np.diff)
-def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def _diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None,
+) -> Any:  # fmt: skip
     ends = (None if v is None else _tensor(v) for v in (prepend, append))
     return ops.diff(_tensor(a), n, axis, *ends)
 
@@ -538,7 +569,7 @@ _table[np.kron] = lambda a, b: ops.kron(_tensor(a), _tensor(b))
 
 
 @implements(np.dot)
-def _dot(a: Any, b: Any, out: Any = None) -> Any:
+def _dot(a: ArrayLike, b: ArrayLike, out: Value | None = None) -> Any:
     x, y = _tensor(a), _tensor(b)
     if x.ndim == 0 or y.ndim == 0:
         return _put(out, x * y)
@@ -548,7 +579,7 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @implements(np.tensordot)
-def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def _tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Any:
     if isinstance(axes, int):
         return ops.tensordot(_tensor(a), _tensor(b), axes)
     left, right = ([d] if isinstance(d, int) else list(d) for d in axes)
@@ -556,14 +587,14 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @implements(np.einsum)
-def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+def _einsum(*operands: Any, out: Value | None = None, optimize: Any = False, **kwargs: Any) -> Any:
     if not isinstance(operands[0], str) or kwargs:
         raise _Unsupported
     return _put(out, ops.einsum(operands[0], *_tensors(operands[1:])))
 
 
 @implements(np.cross)
-def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+def _cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Dims = None) -> Any:
     if axis is None and (axisa, axisb, axisc) != (-1, -1, -1):
         raise _Unsupported
     # Broadcasts, as linalg.cross does, and takes the last axis unless told.
@@ -586,31 +617,32 @@ _table.update(
 
 
 @implements(np.size)
-def _size(a: Any, axis: Any = None) -> int:
+def _size(a: ArrayLike, axis: Dims = None) -> int:
     shape = _tensor(a).shape
     return math.prod(shape if axis is None else [shape[d] for d in _dims(axis, len(shape))])
 
 
 @implements(np.allclose)
-def _allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def _allclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     return bool(np.allclose(_values(a), _values(b), rtol, atol, equal_nan))
 
 
 @implements(np.isclose)
-def _isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def _isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     return wrapped(np.isclose(_values(a), _values(b), rtol, atol, equal_nan))
 
 
-def _values(value: Any) -> Any:
+def _values(value: object) -> Any:
     """Return an argument of a comparison, which has no gradient to lose, as an array."""
     return as_numpy(value, True) if isinstance(value, TensorBase) else value
 
 
-def _making(name: str, function: Any) -> None:
+def _making(name: str, function: Kernel) -> None:
     @implements(function)
     def make(
-        a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-    ) -> Any:
+        a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = "K", subok: bool = True,
+        shape: Ints | None = None, *, device: Any = None,
+    ) -> Any:  # fmt: skip
         if shape is not None:
             raise _Unsupported
         return getattr(ops, name)(a, dtype=None if dtype is None else of(np.dtype(dtype)))
@@ -623,8 +655,8 @@ _making("empty_like", np.empty_like)
 
 @implements(np.full_like)
 def _full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *,
-    device: Any = None,
+    a: ArrayLike, fill_value: Any, dtype: DTypeLike | None = None, order: str | None = "K", subok: bool = True,
+    shape: Ints | None = None, *, device: Any = None,
 ) -> Any:  # fmt: skip
     if shape is not None:
         raise _Unsupported
@@ -640,7 +672,7 @@ def _linalg(name: str) -> None:
         return
 
     @implements(function)
-    def answer(*args: Any, **kwargs: Any) -> Any:
+    def answer(*args: object, **kwargs: Any) -> Any:
         # The public linalg module stands below this room in the house.
         from importlib import import_module
 
@@ -656,7 +688,7 @@ for _name in ("inv", "pinv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "
 
 
 @implements(np.linalg.norm)
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def _norm(x: Any, ord: Any = None, axis: Dims = None, keepdims: bool = False) -> Any:
     from importlib import import_module  # as above
 
     try:

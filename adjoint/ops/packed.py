@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array, Value
 from ..core.device import module_of
 from ..core.recorders import parametric
 
 __all__: list[str] = []  # for other rooms: `nn.utils.rnn` is the public side
 
 
-def _take_rows(x: Any, rows: Any) -> Any:
+def _take_rows(x: Value, rows: Any) -> Value:
     return x[rows]
 
 
-def _put_rows(x: Any, rows: Any, count: int, filler: float) -> Any:
+def _put_rows(x: Value, rows: Any, count: int, filler: float) -> Array:
     out = module_of(x).full((count, *x.shape[1:]), filler, x.dtype)
     out[rows] = x
     return out

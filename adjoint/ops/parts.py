@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, Ints, Operand, Out, Shape, Tensor, Value
 from ..core import layout, modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
@@ -22,10 +23,11 @@ from .arguments import count_of, dim_in, either, index_of, missing, shape_from
 from .bounds import as_slice, check_size
 from .compare import zeros_p
 from .create import into
+from .dimensions import become, unsqueeze_p
 from .index import index_p, select_p, slice_p, unindex_p
 from .index_put import set_slice_p
 from .precision import autocasting
-from .shape import become, expand_p, reshape, reshape_p, unsqueeze_p
+from .shape import expand_p, reshape, reshape_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -60,8 +62,9 @@ def select(input: Tensor, dim: int | None = None, index: Any = None, axis: int |
 
 
 def narrow(
-    input: Tensor, dim: int | None = None, start: Any = None, length: int | None = None, axis: int | None = None
-) -> Tensor:
+    input: Tensor, dim: int | None = None, start: Operand | None = None, length: int | None = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """View `length` places along `dim`, from `start` on.
 
     Examples
@@ -91,7 +94,7 @@ def narrow(
 
 
 def narrow_copy(
-    input: Tensor, dim: int | None = None, start: int | None = None, length: int | None = None, *, out: Any = None,
+    input: Tensor, dim: int | None = None, start: int | None = None, length: int | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Copy `length` places along `dim`, from `start` on."""
@@ -107,7 +110,7 @@ def narrow_copy(
 
 
 def select_scatter(
-    input: Tensor, src: Tensor, dim: int | None = None, index: Any = None, *, out: Any = None,
+    input: Tensor, src: Tensor, dim: int | None = None, index: Any = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` at one place along `dim`."""
@@ -120,7 +123,7 @@ def select_scatter(
 
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
-    out: Any = None, axis: int | None = None,
+    out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` in a slice along `dim`."""
     dim = dim if axis is None else either(dim, axis, 0)
@@ -133,7 +136,7 @@ def slice_scatter(
 # --- Diagonals --------------------------------------------------------------------------------------
 
 
-def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+def _diagonal(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     outside = offset >= x.shape[axis2] or -offset >= x.shape[axis1]  # where NumPy's starts outside of the memory, too
     view = x.diagonal(0, axis1, axis2)[..., :0] if outside else x.diagonal(offset, axis1, axis2)
     if not getattr(view.flags, "writeable", True):  # NumPy's is not
@@ -141,7 +144,7 @@ def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
     return view
 
 
-def _undiagonal(x: Any, shape: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+def _undiagonal(x: Any, shape: Shape, offset: int, axis1: int, axis2: int) -> Array:
     out = module_of(x).zeros(shape, x.dtype)
     _diagonal(out, offset, axis1, axis2)[...] = x
     return out
@@ -165,13 +168,13 @@ undiagonal_p: Primitive = parametric(
 )
 
 
-def _set_diagonal(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+def _set_diagonal(x: Value, y: Any, offset: int, axis1: int, axis2: int) -> Array:
     out = module_of(x).array(x, order="C")
     _diagonal(out, offset, axis1, axis2)[...] = y
     return out
 
 
-def _set_diagonal_batch(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+def _set_diagonal_batch(x: Value, y: Value, offset: int, axis1: int, axis2: int) -> Value:
     y = reshape_p(y, (y.shape[0], *(1,) * (x.ndim - 1 - y.ndim), *y.shape[1:]))
     return set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1)
 
@@ -229,7 +232,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return undiagonal_p(input, shape, offset, axis1, axis2)
 
 
-def diag(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
+def diag(input: Tensor, diagonal: int = 0, *, out: Out = None) -> Tensor:
     """Return a copy of a matrix's diagonal, or a matrix with a vector on its diagonal."""
     rank = input.array.ndim
     if rank == 1:
@@ -265,7 +268,7 @@ def trace(input: Tensor) -> Tensor:
 # --- Windows ----------------------------------------------------------------------------------------
 
 
-def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
+def _unfold(x: Array, axis: int, size: Any, step: int) -> Any:
     if x.ndim == 0:
         return x.reshape(1)[:size]
     count = (x.shape[axis] - size) // step + 1
@@ -274,7 +277,7 @@ def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
     return layout.strided_view(x, shape, strides)
 
 
-def _refold(x: Any, shape: Any, axis: Any, size: Any, step: Any) -> Any:
+def _refold(x: Value, shape: Shape, axis: int, size: Any, step: int) -> Value:
     out = module_of(x).zeros(shape, x.dtype)
     if not shape:
         return x.sum().reshape(shape) if size else out
@@ -332,7 +335,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 # --- Any geometry of the same memory ----------------------------------------------------------------
 
 
-def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+def _as_strided(x: Array, shape: Shape, strides: Any, shift: int, own: Any) -> Any:
     item = x.itemsize
     if any(n > 1 and s != o * item for n, s, o in zip(x.shape, x.strides, own, strict=True)):
         # Of a value that lies otherwise in memory than the one that was looked at: a tangent, a base after a write.
@@ -341,7 +344,7 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     return layout.offset_view(x, tuple(shape), strides, shift * item)
 
 
-def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+def _as_strided_x(g: Value, x_shape: Shape, shape: Shape, strides: Shape, shift: int, own: Any) -> Value:
     """Add up the gradient in memory, and read that as the input lay in it."""
     if not isinstance(g, TensorBase | Payload) and own == _contiguous_strides(x_shape) and g.size and shift >= 0:
         last = shift + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
@@ -363,14 +366,14 @@ def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, ow
     return found.reshape(x_shape)
 
 
-def _offsets(shape: Any, strides: Any) -> Any:
+def _offsets(shape: Shape, strides: Sequence[int]) -> Any:
     offsets = np.zeros(1, np.int64)
     for n, s in zip(shape, strides, strict=True):
         offsets = (offsets[:, None] + s * np.arange(n)).reshape(-1)
     return offsets
 
 
-def _elements(lies: Any, own: Any, shape: Any, strides: Any, shift: Any) -> Any:
+def _elements(lies: Any, own: Any, shape: Shape, strides: Shape, shift: int) -> Any:
     """Return which elements, counted in the order of their indices, of a tensor of strides `own` a view looks at."""
     have, wanted = _offsets(lies, own), _offsets(shape, strides) + shift
     order = np.argsort(have, kind="stable")
@@ -380,7 +383,7 @@ def _elements(lies: Any, own: Any, shape: Any, strides: Any, shift: Any) -> Any:
     return order[at].reshape(shape)
 
 
-def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+def _as_strided_batch(x: Value, shape: Shape, strides: Shape, shift: int, own: Any) -> Value:
     array = x.array if isinstance(x, TensorBase) else x
     if not isinstance(array, Payload) or is_batch(array):
         lies = tuple(s // array.itemsize for s in array.strides)
@@ -402,7 +405,7 @@ as_strided_p: Primitive = parametric(
 )
 
 
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided(input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None) -> Tensor:
     """Look at the memory of `input` by any sizes, strides and offset; the gradient is exact also where they overlap.
 
     Examples
@@ -470,7 +473,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return out
 
 
-def _check_within(lies: Any, own: Any, here: int, shape: Any, strides: Any, offset: int | None) -> None:
+def _check_within(lies: Any, own: Any, here: int, shape: Shape, strides: Shape, offset: int | None) -> None:
     """Raise if a look at one element of a batch would reach beyond its memory, into that of others."""
     start = here if offset is None else int(offset)
     end = start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
@@ -484,7 +487,7 @@ def _check_within(lies: Any, own: Any, here: int, shape: Any, strides: Any, offs
         )
 
 
-def _of_base(input: Tensor, shape: Any, strides: Any, offset: int) -> Tensor | None:
+def _of_base(input: Tensor, shape: Shape, strides: Any, offset: int) -> Tensor | None:
     """Return what is wanted of a view as a view of its base, where it reaches beyond the view: so do its gradients."""
     base, here = cast("Any", input.lineage).base, input.storage_offset()
     item = input.array.itemsize
@@ -499,10 +502,10 @@ def _of_base(input: Tensor, shape: Any, strides: Any, offset: int) -> Tensor | N
     return found
 
 
-def _contiguous_strides(shape: Any) -> tuple[int, ...]:
+def _contiguous_strides(shape: Shape) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_(input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None) -> Tensor:
     """Look at the own memory by any sizes, strides and offset, in place."""
     return become(input, lambda: as_strided(input, size, stride, storage_offset), "as_strided_")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Array, DType, Inputs, Operand, Out, Params, Shape, Tangents, Tensor, Value
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
@@ -19,9 +19,7 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, nary, parametric, public, unary
 from ..core.tensor import TensorBase
-from ..devices.cpu import selection
-from ..devices.cpu.constants import constant
-from ..devices.cpu.special import in_single
+from ..scalar.special import in_single
 from .arguments import count_of, dtype_of, index_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
@@ -34,15 +32,19 @@ _BOOL = np.dtype(np.bool_)
 # --- Selection --------------------------------------------------------------------------------------
 
 
-def _where_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _where_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value:
     _, dx, dy = tangents
     # What has no tangent may still be larger than what has one.
     zero = 0 if all(t is None or t.shape == out.shape for t in (dx, dy)) else zeros_p(out)
     return where_p(inputs[0], zero if dx is None else dx, zero if dy is None else dy)
 
 
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return np.where(condition, x, y)
+
+
 where_p: Primitive = nary(
-    selection.where,
+    _where,
     inputs=3,
     x=lambda g, condition: where_p(condition, g, 0),
     y=lambda g, condition: where_p(condition, 0, g),
@@ -52,7 +54,7 @@ where_p: Primitive = nary(
 )
 
 
-def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None, *, out: Out = None) -> Any:
     """Take `input` where `condition` holds and `other` elsewhere; alone, return where it holds.
 
     Examples
@@ -89,16 +91,16 @@ def where_method(input: Tensor, condition: Tensor, other: Tensor | Number) -> Te
     return chosen
 
 
-def _masked_fill(x: Any, mask: Any, value: Any) -> Any:
-    return selection.where(mask, value, x)
+def _masked_fill(x: Array, mask: Array, value: Any) -> Array:
+    return np.where(mask, value, x)
 
 
-def _unfilled(g: Any, mask: Any, x_shape: Any) -> Any:
+def _unfilled(g: Value, mask: Value, x_shape: Shape) -> Value:
     rest = where_p(mask, 0, g)
     return rest if rest.shape == x_shape else sum_to_p(rest, x_shape)
 
 
-def _sum_of(g: Any) -> Any:
+def _sum_of(g: Value) -> Value:
     return g.sum()
 
 
@@ -112,19 +114,19 @@ masked_fill_p = nary(
 )
 
 
-def _fill_array(x: Any, mask: Any, value: Any) -> None:
-    np.copyto(x, constant(value, x), where=mask)
+def _fill_array(x: Any, mask: Array, value: Any) -> None:
+    np.copyto(x, value, where=mask)
 
 
 _masked_fill_ = inplace(masked_fill_p, _fill_array)
 
 
-def _filled_tangents(tangents: Any, out: Any) -> Any:
+def _filled_tangents(tangents: Tangents, out: Value) -> tuple[Value | int, Value]:
     dx, _, dvalue = tangents
     return 0 if dvalue is None else dvalue, zeros_p(out) if dx is None else dx
 
 
-def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
+def _checked_fill(input: Tensor, mask: Tensor, value: object, name: str) -> Any:
     require_tensor(mask, "mask", name)
     if mask.array.dtype is not _BOOL:
         kind = title_of(mask.dtype).lower()
@@ -169,10 +171,10 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
 # Where both are equal, each gets half of the gradient.
 
 
-def _of_reals(ufunc: Any) -> Callable[[Any, Any], Any]:
+def _of_reals(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     """Return an extreme that refuses complex numbers, which NumPy would order by their real parts."""
 
-    def kernel(x: Any, y: Any) -> Any:
+    def kernel(x: Array, y: Value) -> Any:
         if x.dtype.kind == "c":
             raise RuntimeError(f"{ufunc.__name__} not implemented for complex tensors.")
         return ufunc(x, y)
@@ -181,7 +183,7 @@ def _of_reals(ufunc: Any) -> Callable[[Any, Any], Any]:
     return kernel
 
 
-def _share_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _share_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value:
     return zeros_p(out) if tangents[0] is None else halved_p(tangents[0], *inputs[1:])
 
 
@@ -215,25 +217,25 @@ fmin_p = binary(
 )
 
 
-def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def maximum(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Take the larger of each pair of elements; NaN wins."""
     require_pair(input, other, "maximum")
     return into(out, maximum_p(input, other))
 
 
-def minimum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def minimum(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Take the smaller of each pair of elements; NaN wins."""
     require_pair(input, other, "minimum")
     return into(out, minimum_p(input, other))
 
 
-def fmax(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def fmax(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Take the larger of each pair of elements; a number wins over NaN."""
     require_pair(input, other, "fmax")
     return into(out, fmax_p(input, other))
 
 
-def fmin(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+def fmin(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Take the smaller of each pair of elements; a number wins over NaN."""
     require_pair(input, other, "fmin")
     return into(out, fmin_p(input, other))
@@ -242,24 +244,31 @@ def fmin(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 # --- Clamping ---------------------------------------------------------------------------------------
 
 
-def _clamp(x: Any, min: Any, max: Any) -> Any:
+def _clamp(x: Any, min: Value | float | None, max: Value | float | None) -> Any:
     if x.dtype.kind != "f":
         min, max = _bound(min, x), _bound(max, x)
-    return selection.clip(x, min, max)
+    return _between(x, min, max)
 
 
-def _clamp_array(x: Any, min: Any, max: Any) -> None:
+def _clamp_array(x: Value, min: Value | float | None, max: Value | float | None) -> None:
     if x.ndim:
-        selection.clip(x, min, max, x)
+        _between(x, min, max, x)
     else:
         x[...] = _clamp(x, min, max)
 
 
-def _bound(value: Any, x: Any) -> Any:
+def _between(x: Any, min: Any, max: Any, out: Any = None) -> Any:
+    if min is None:
+        return np.minimum(max, x, out=out)  # of two zeros the second is taken, as by `clip`
+    low = np.maximum(min, x, out=out)
+    return low if max is None else np.minimum(max, low, out=out)
+
+
+def _bound(value: object, x: Value) -> Any:
     return None if value is None else number_like(value, x)
 
 
-def _clamp_x(g: Any, x: Any, min: Any, max: Any) -> Any:
+def _clamp_x(g: Value, x: Value, min: Any, max: Any) -> Value:
     if min is None:
         return where_p(x <= max, g, 0)
     if max is None:
@@ -305,12 +314,12 @@ _clamp_min_, _clamp_max_ = inplace(clamp_min_p), inplace(clamp_max_p)
 _REALS = {int, float, type(None)}
 
 
-def _refuse_none(bound: Any, op: str) -> None:
+def _refuse_none(bound: Operand, op: str) -> None:
     if bound is None:
         raise TypeError(f"{op}() received an invalid combination of arguments - got (Tensor, NoneType)")
 
 
-def _check_bounds(min: Any, max: Any) -> None:
+def _check_bounds(min: Operand | None, max: Operand | None) -> None:
     """Raise unless the bounds, of which one is a tensor, are real tensors."""
     for bound, kernel in ((min, "maximum_cpu"), (max, "minimum_cpu")):
         if bound is not None and not isinstance(bound, TensorBase):
@@ -352,7 +361,7 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     return (_clamp_ if own else clamp_p)(input, min, max)
 
 
-def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None, *, out: Out = None) -> Tensor:
     """Raise elements below `min` to it and lower those above `max` to it; bounds are numbers or tensors.
 
     Examples
@@ -365,12 +374,12 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     return result if out is None else into(out, result)
 
 
-def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def clamp_(input: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """Clamp `input` in place."""
     return _clamped(input, min, max, True)
 
 
-def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
+def clamp_min(input: Tensor, min: Operand, *, out: Out = None) -> Tensor:
     """Raise elements below `min` to it."""
     require_tensor(input, "input", "clamp_min")
     _refuse_none(min, "clamp_min")
@@ -378,20 +387,20 @@ def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     return into(out, raised if isinstance(min, TensorBase) else fold(raised, "ClampMinBackward0", input, min=min))
 
 
-def clamp_min_(input: Tensor, min: Any) -> Tensor:
+def clamp_min_(input: Tensor, min: Operand) -> Tensor:
     """Raise elements below `min` to it, in place."""
     _refuse_none(min, "clamp_min_")
     return _clamped(input, min, None, True)
 
 
-def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
+def clamp_max(input: Tensor, max: Operand, *, out: Out = None) -> Tensor:
     """Lower elements above `max` to it."""
     require_tensor(input, "input", "clamp_max")
     _refuse_none(max, "clamp_max")
     return into(out, _clamped(input, None, max, False))
 
 
-def clamp_max_(input: Tensor, max: Any) -> Tensor:
+def clamp_max_(input: Tensor, max: Operand) -> Tensor:
     """Lower elements above `max` to it, in place."""
     _refuse_none(max, "clamp_max_")
     return _clamped(input, None, max, True)
@@ -402,7 +411,7 @@ clip, clip_ = clamp, clamp_
 # --- Absolute value and sign --------------------------------------------------------------------------
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: Array) -> Any:
     """Return the sign; that of NaN is 0, so that no NaN comes back where the gradient is masked."""
     kind = x.dtype.kind
     if kind == "c" or kind in "iu":
@@ -415,20 +424,20 @@ def _sign(x: Any) -> Any:
 _sign_of_reals = formula(lambda x: where_p(np.isnan(x), 0, np.sign(x)), name="sign")
 
 
-def _sgn_x(g: Any, x: Any, out: Any, x_dtype: Any) -> Any:
+def _sgn_x(g: Value, x: Value, out: Value, x_dtype: DType) -> Value:
     if x_dtype.kind != "c":
         return zeros_p(g)
     scaled = where_p(x == 0, 0, g / np.abs(x))
     return scaled - cast_p(scaled * np.conjugate(out), dtypes.of(x_dtype).to_real().np) * out
 
 
-def _abs(x: Any) -> Any:
+def _abs(x: Array) -> Array:
     if x.dtype.kind == "b":
         raise not_implemented("abs", x)
     return np.absolute(x)
 
 
-def _abs_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _abs_jvp(tangents: Inputs, inputs: Inputs, out: Value, params: Params) -> Value:
     (t,), (x,) = tangents, inputs
     dtype = dtype_of(x)
     if dtype.kind != "c":
@@ -436,7 +445,7 @@ def _abs_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return cast_p(t * np.conjugate(sgn_p(x)), dtypes.of(dtype).to_real().np)
 
 
-def _abs_x(g: Any, x: Any) -> Any:
+def _abs_x(g: Value, x: Value) -> Value:
     return where_p(x > 0, g, where_p(x < 0, -g, 0 * g)) if dtype_of(x).kind != "c" else g * sgn_p(x)
 
 
@@ -455,7 +464,7 @@ def abs_(input: Tensor) -> Tensor:
 
 
 @public(abs_p)
-def abs(input: Tensor, *, out: Any = None) -> Tensor:
+def abs(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the absolute value (of a complex number, its distance from zero).
 
     Examples
@@ -465,7 +474,7 @@ def abs(input: Tensor, *, out: Any = None) -> Tensor:
     """
 
 
-def sign(input: Tensor, *, out: Any = None) -> Tensor:
+def sign(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the sign: -1, 0 or 1."""
     if input.array.dtype.kind == "c":
         raise NotImplementedError(
@@ -475,7 +484,7 @@ def sign(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 @public(sgn_p)
-def sgn(input: Tensor, *, out: Any = None) -> Tensor:
+def sgn(input: Tensor, *, out: Out = None) -> Tensor:
     """Take the sign; of a complex number, the number of absolute value 1 with its angle."""
 
 
@@ -485,10 +494,10 @@ absolute_ = abs_
 # --- Rounding ---------------------------------------------------------------------------------------
 
 
-def _of_floats(ufunc: Any) -> Callable[[Any], Any]:
+def _of_floats(ufunc: np.ufunc) -> Callable[[Any], Any]:
     """Return a rounding that leaves integers alone."""
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         if x.dtype.kind in "biu":
             if x.dtype.kind == "b":
                 raise not_implemented(ufunc.__name__, x)
@@ -499,7 +508,7 @@ def _of_floats(ufunc: Any) -> Callable[[Any], Any]:
 
 
 @in_single
-def _round_to(x: Any, decimals: Any) -> Any:
+def _round_to(x: Array, decimals: Any) -> Any:
     if x.dtype.kind in "iu":
         return x.copy()
     scale = x.dtype.type(10.0 ** _magnitude(decimals))
@@ -510,7 +519,7 @@ def _magnitude(n: int) -> int:
     return n if n >= 0 else -n
 
 
-def _frac(x: Any) -> Any:
+def _frac(x: Array) -> Value:
     if x.dtype.kind in "biu":
         raise not_implemented("frac", x)
     return x - np.trunc(x)
@@ -528,17 +537,17 @@ _round_, _round_to_ = inplace(round_p), inplace(round_to_p)
 
 
 @public(floor_p)
-def floor(input: Tensor, *, out: Any = None) -> Tensor:
+def floor(input: Tensor, *, out: Out = None) -> Tensor:
     """Round down."""
 
 
 @public(ceil_p)
-def ceil(input: Tensor, *, out: Any = None) -> Tensor:
+def ceil(input: Tensor, *, out: Out = None) -> Tensor:
     """Round up."""
 
 
 @public(trunc_p)
-def trunc(input: Tensor, *, out: Any = None) -> Tensor:
+def trunc(input: Tensor, *, out: Out = None) -> Tensor:
     """Round towards zero."""
 
 
@@ -551,7 +560,7 @@ def _refuse_round(input: Tensor, decimals: int) -> None:
         raise not_implemented("round_vml_cpu" if kind == "c" else "round_cpu", input.array)
 
 
-def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
+def round(input: Tensor, *, decimals: int = 0, out: Out = None) -> Tensor:
     """Round to the nearest number with `decimals` digits after the point; halves go to the even one.
 
     Examples
@@ -572,7 +581,7 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @public(frac_p)
-def frac(input: Tensor, *, out: Any = None) -> Tensor:
+def frac(input: Tensor, *, out: Out = None) -> Tensor:
     """Return what is left after rounding towards zero."""
 
 
@@ -590,7 +599,7 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return _finite(x, nan, posinf, neginf)
 
 
-def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def _finite(x: Value, nan: Any, posinf: Any, neginf: Any) -> Value:
     c = where_p(np.isnan(x), nan, x)
     return where_p(np.isinf(x), where_p(x > 0, posinf, neginf), c)
 
@@ -609,7 +618,7 @@ _nan_to_num_ = inplace(nan_to_num_p)
 
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
-    out: Any = None,
+    out: Out = None,
 ) -> Tensor:  # fmt: skip
     """Replace NaN by `nan` (or 0) and infinities by `posinf` and `neginf` (or the largest numbers)."""
     return into(out, nan_to_num_p(input, *_replacements(input, nan, posinf, neginf)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Operand, Shape, Tensor
 from ..core.dtypes import of
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
@@ -83,7 +83,7 @@ def _start(reduce: str, initial: Any) -> float:
 _segment_reduce = segment_reduce  # what programs call by the name inside of torch
 
 
-def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices: Tensor, shape: Shape) -> tuple[Tensor, ...]:
     """Return the coordinates, in a tensor of `shape`, of elements numbered in a row.
 
     Examples
@@ -115,7 +115,7 @@ def unsafe_split_with_sizes(
     return tuple(unsafe_split(input, split_sizes, dim))
 
 
-def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+def fill_diagonal_(input: Tensor, fill_value: Operand, wrap: bool = False) -> Tensor:
     """Fill the main diagonal with one value, in place; with `wrap`, of a tall matrix again after its end.
 
     Examples

@@ -1,4 +1,4 @@
-"""Pooling: averages and maxima over windows of the last dimensions, and their inverses.
+"""Pooling: averages and maxima over windows of the last dimensions, and their inverses; see `adaptive_pooling` too.
 
 What windows there are is a tuple of `Taps`, one per pooled dimension (see `windows.py`). All dimensions before
 those are alike to the primitives, whether or not they hold a batch.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor, Value
+from .._typing import Array, Inputs, Ints, Params, Shape, Tangents, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
@@ -35,10 +35,8 @@ from .shape import reshape_p
 from .windows import Plans, Taps, largest, weighted_sums, where_largest
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "max_pool1d", "max_pool1d_with_indices",
-    "max_pool2d", "max_pool3d",
+    "avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
-Ints = tuple[int, ...]
 
 # --- The primitives ---------------------------------------------------------------------------------
 
@@ -65,11 +63,11 @@ def mixing(name: str, node_name: str, **options: Any) -> Primitive:
     return mix_p
 
 
-def _transposed(plans: Any) -> Any:
+def _transposed(plans: Plans) -> Any:
     return tuple(p and p.transposed for p in plans)
 
 
-def _pools(declare: Callable[..., Primitive], name: str, title: str, suffix: str = "") -> dict[int, Primitive]:
+def pools(declare: Callable[..., Primitive], name: str, title: str, suffix: str = "") -> dict[int, Primitive]:
     """Return primitives for one, two and three dimensions; in torch the first is the second between two views."""
     framed_2d = framed("SqueezeBackward1", f"{title}2D{suffix}Backward0", "UnsqueezeBackward0")
     return {
@@ -78,8 +76,7 @@ def _pools(declare: Callable[..., Primitive], name: str, title: str, suffix: str
     }
 
 
-_AVERAGES = _pools(mixing, "avg_pool", "AvgPool")
-_ADAPTIVE_AVERAGES = _pools(mixing, "adaptive_avg_pool", "AdaptiveAvgPool")
+_AVERAGES = pools(mixing, "avg_pool", "AvgPool")
 
 # Where in the pooled dimensions, flattened, the largest element of each window is.
 where_largest_p = parametric(where_largest, name="where_largest", batch="same")
@@ -96,7 +93,7 @@ def _picked(x: Value, index: Value, rank: int) -> Tensor:
     return reshape_p(gather_p(_rows(x, rank), _rows(index, rank), 1), tuple(index.shape))
 
 
-def _put_back(g: Value, index: Value, shape: Ints, rank: int) -> Tensor:
+def _put_back(g: Value, index: Value, shape: Shape, rank: int) -> Tensor:
     """Return zeros of a shape, to which `g` is added in the places that were picked."""
     flat = (math.prod(shape[:-rank]), math.prod(shape[-rank:]))
     return reshape_p(ungather_p(_rows(g, rank), _rows(index, rank), flat, 1), tuple(shape))
@@ -106,7 +103,7 @@ def _max_pool_backward(g: Array, x: Array, plans: Plans) -> Tensor:
     return _put_back(g, where_largest_p(x, plans), tuple(x.shape), len(plans))
 
 
-def _max_pool_backward_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Tensor:
+def _max_pool_backward_tangent(tangents: Tangents, inputs: Inputs, out: Array, params: Params) -> Tensor:
     return zeros_p(out) if tangents[0] is None else max_pool_backward_p(tangents[0], inputs[1], *params)
 
 
@@ -124,18 +121,18 @@ def _largest_x(g: Array, x: Array, plans: Plans) -> Tensor:
     return max_pool_backward_p(g, x, plans)
 
 
-def _largest_tangent(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
+def _largest_tangent(tangents: Any, inputs: Inputs, out: Array, params: Params) -> Value:
     return _picked(tangents[0], where_largest_p(inputs[0], *params), len(params[0]))
 
 
-def _maximizing(name: str, node_name: str, **options: Any) -> Primitive:
+def maximizing(name: str, node_name: str, **options: Any) -> Primitive:
+    """Return the primitive of maxima along the last dimensions, under the name torch gives its node."""
     return parametric(
         largest, x=_largest_x, jvp=_largest_tangent, batch="same", name=name, node_name=node_name, **options
     )
 
 
-_MAXIMA = _pools(_maximizing, "max_pool", "MaxPool", "WithIndices")
-_ADAPTIVE_MAXIMA = _pools(_maximizing, "adaptive_max_pool", "AdaptiveMaxPool")
+_MAXIMA = pools(maximizing, "max_pool", "MaxPool", "WithIndices")
 
 # --- Which windows there are ------------------------------------------------------------------------
 
@@ -181,7 +178,7 @@ def _pooled_size(n: int, kernel: int, stride: int, padding: int, dilation: int, 
     return size - 1 if ceil_mode and (size - 1) * stride >= n + padding else size
 
 
-def _per_dimension(value: Any, rank: int, name: str, op: str) -> Ints:
+def _per_dimension(value: Any, rank: int, name: str, op: str) -> Shape:
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,) * rank
     try:
@@ -199,13 +196,15 @@ def refuse(op: str, x: Array, kinds: str, but: str = "") -> None:
         raise not_implemented(op, x)
 
 
-def _stride_of(stride: Any, kernel: Ints, op: str) -> Ints:
+def _stride_of(stride: Ints | None, kernel: Shape, op: str) -> Shape:
     if stride is None or (isinstance(stride, tuple | list) and not stride):
         return kernel
     return _per_dimension(stride, len(kernel), "stride", op)
 
 
-def _sizes(op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> Ints:
+def _sizes(
+    op: str, input: Tensor, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> Shape:
     """Return how many windows there are along each dimension; raise for what makes no sense."""
     require_tensor(input, "input", op)
     shape, rank = input.array.shape, len(kernel)
@@ -246,7 +245,7 @@ def _sizes(op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, di
 
 
 def _average(
-    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    rank: int, input: Tensor, kernel_size: Ints, stride: Any, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     op = f"avg_pool{rank}d"
@@ -269,7 +268,7 @@ def _average(
 
 
 def avg_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last dimension.
@@ -283,7 +282,7 @@ def avg_pool1d(
 
 
 def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last two dimensions."""
@@ -294,7 +293,7 @@ def avg_pool2d(
 
 
 def avg_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last three dimensions."""
@@ -304,24 +303,30 @@ def avg_pool3d(
     )
 
 
-def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Ints, stride: Any, ceil_mode: bool) -> Tensor:
     kernel = _per_dimension(kernel_size, rank, "kernel_size", f"lp_pool{rank}d")
     mean = _average(rank, input**norm_type, kernel, stride, 0, ceil_mode, True)
     norm: Tensor = (sign(mean) * relu(abs(mean)) * math.prod(kernel)) ** (1.0 / norm_type)
     return norm
 
 
-def lp_pool1d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool1d(
+    input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
     """Take the p-norm, p being `norm_type`, of windows of the last dimension."""
     return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool2d(
+    input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
     """Take the p-norm, p being `norm_type`, of windows of the last two dimensions."""
     return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool3d(
+    input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
     """Take the p-norm, p being `norm_type`, of windows of the last three dimensions."""
     return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -330,7 +335,7 @@ def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = Non
 
 
 def _maximum(
-    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    rank: int, input: Tensor, kernel_size: Ints, stride: Any, padding: Ints, dilation: Ints, ceil_mode: bool,
     return_indices: bool,
 ) -> Any:  # fmt: skip
     op = f"max_pool{rank}d"
@@ -348,7 +353,7 @@ def _maximum(
 
 
 def max_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Take the maximum of windows of the last dimension; with `return_indices`, also where it is.
@@ -364,7 +369,7 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Take the maximum of windows of the last two dimensions; with `return_indices`, also where it is.
@@ -379,7 +384,7 @@ def max_pool2d(
 
 
 def max_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Take the maximum of windows of the last three dimensions; with `return_indices`, also where it is."""
@@ -413,125 +418,10 @@ def max_pool3d_with_indices(
     return found
 
 
-# --- A result of a given size -----------------------------------------------------------------------
-
-
-def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Ints:
-    require_tensor(input, "input", op)
-    shape = input.array.shape
-    if not isinstance(output_size, int) and output_size is not None and rank > 1:
-        if len(shape) <= len(output_size):
-            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}, got {len(shape)}")
-    if isinstance(output_size, int):
-        wanted: tuple[Any, ...] = (output_size,) * rank
-    else:
-        wanted = (None,) * rank if output_size is None else tuple(output_size)
-    for m in wanted:
-        if isinstance(m, float | complex | str):
-            raise TypeError(f"{op}(): argument 'output_size' must be tuple of ints, but found {type(m).__name__}")
-    if len(wanted) != rank:
-        if rank == 1:
-            raise RuntimeError(f"{op}() argument 'output_size' should contain one int (got {len(wanted)})")
-        word = "(): internal error: output_size.size()" if "max" in op else ": output_size"
-        raise RuntimeError(f"{op}{word} must be {rank}, got {list(wanted)}")
-    if len(shape) not in (rank + 1, rank + 2):
-        raise RuntimeError(f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got a tensor of size {list(shape)}")
-    size = tuple(n if m is None and rank > 1 else operator.index(m) for n, m in zip(shape[-rank:], wanted, strict=True))
-    if min(size) < 0:
-        raise RuntimeError(
-            f"elements of output_size must be greater than or equal to 0 (Trying to create tensor with negative "
-            f"dimension): {op} got {list(size)}"
-        )
-    for d in range(len(shape) - rank - (len(shape) == rank + 1), len(shape)):
-        if d > 0 and shape[d] == 0:
-            raise RuntimeError(
-                f"{op}: Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-                f"{list(shape)} with dimension {d} being empty"
-            )
-    refuse(op, input.array, "biuc")
-    return size
-
-
-def _adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
-    size = _adaptive_sizes(f"adaptive_avg_pool{rank}d", rank, input, output_size)
-    shape = input.array.shape[-rank:]
-    if rank == 2 and size == (1, 1):
-        return input.mean((-1, -2), keepdim=True)
-    plans = tuple(adaptive(n, m, True) for n, m in zip(shape, size, strict=True))
-    return _ADAPTIVE_AVERAGES[rank](input, plans)
-
-
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Average over `output_size` windows that share the last dimension.
-
-    Examples
-    --------
-    >>> adjoint.adaptive_avg_pool1d(adjoint.tensor([[1.0, 3.0, 5.0, 9.0]]), 1)
-    tensor([[4.5000]])
-    """
-    return _adaptive_average(1, input, output_size)
-
-
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Average over windows that share the last two dimensions; None keeps a size."""
-    return _adaptive_average(2, input, output_size)
-
-
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Average over windows that share the last three dimensions; None keeps a size."""
-    return _adaptive_average(3, input, output_size)
-
-
-def _adaptive_maximum(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
-    size = _adaptive_sizes(f"adaptive_max_pool{rank}d", rank, input, output_size)
-    plans = tuple(adaptive(n, m, False) for n, m in zip(input.array.shape[-rank:], size, strict=True))
-    out = _ADAPTIVE_MAXIMA[rank](input, plans)
-    return (out, where_largest_p(input, plans)) if return_indices else out
-
-
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Take the maxima of `output_size` windows that share the last dimension, and perhaps where they are."""
-    return _adaptive_maximum(1, input, output_size, return_indices)
-
-
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Take the maxima of windows that share the last two dimensions, and perhaps where they are."""
-    return _adaptive_maximum(2, input, output_size, return_indices)
-
-
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Take the maxima of windows that share the last three dimensions, and perhaps where they are."""
-    return _adaptive_maximum(3, input, output_size, return_indices)
-
-
-def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Take the maxima of `output_size` windows that share the last dimension, and where they are."""
-    found: tuple[Tensor, Tensor] = _adaptive_maximum(1, input, output_size, True)
-    return found
-
-
-def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Take the maxima of windows that share the last two dimensions, and where they are."""
-    found: tuple[Tensor, Tensor] = _adaptive_maximum(2, input, output_size, True)
-    return found
-
-
-def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Take the maxima of windows that share the last three dimensions, and where they are."""
-    found: tuple[Tensor, Tensor] = _adaptive_maximum(3, input, output_size, True)
-    return found
-
-
 # --- Windows at random ------------------------------------------------------------------------------
 
 
-def _where_largest_at(x: Array, samples: Any, kernel: Ints, size: Any) -> Any:
+def _where_largest_at(x: Array, samples: Value, kernel: Shape, size: Shape) -> Array:
     """Return where the maxima are of windows whose places the samples draw, per channel."""
     xp, rank = module_of(x), len(kernel)
     place = xp.zeros((*x.shape[:-rank], *(1,) * (2 * rank)), np.int64)
@@ -551,7 +441,7 @@ def _where_largest_at(x: Array, samples: Any, kernel: Ints, size: Any) -> Any:
     return xp.take_along_axis(flat, best, -1).reshape((*x.shape[:-rank], *size))
 
 
-def _starts(samples: Any, n: int, kernel: int, size: int) -> Any:
+def _starts(samples: Any, n: int, kernel: int, size: int) -> Array:
     xp = module_of(samples)
     samples = samples[..., None]
     starts = xp.full((*samples.shape[:-1], size), n - kernel, np.int64)
@@ -566,9 +456,9 @@ where_largest_at_p = nary(_where_largest_at, inputs=2, name="where_largest_at", 
 
 
 def _fractional(
-    rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool,
-    samples: Any,
-) -> Any:  # fmt: skip
+    rank: int, input: Tensor, kernel_size: Ints, output_size: Any, output_ratio: Any, return_indices: bool,
+    samples: Tensor | None,
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     op = f"fractional_max_pool{rank}d"
     require_tensor(input, "input", op)
     if output_size is None and output_ratio is None:
@@ -579,7 +469,7 @@ def _fractional(
     kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
     if output_size is None:
         if not isinstance(output_ratio, int | float | list | tuple):
-            raise ValueError(f"{op} requires output_ratio to either be a single Int or tuple of Ints.")
+            raise ValueError(f"{op} requires output_ratio to either be a single Int or tuple of Shape.")
         ratios = (output_ratio,) * rank if isinstance(output_ratio, int | float) else tuple(output_ratio)
         if len(ratios) != rank:
             raise IndexError(f"tuple index out of range: {op} needs {rank} ratios, but output_ratio has {len(ratios)}")
@@ -603,34 +493,34 @@ def _fractional(
 
 @autocasting
 def fractional_max_pool2d(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     """Take the maxima of windows at places drawn at random, so many that the result has a given size."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
 @autocasting
 def fractional_max_pool3d(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     """Take the maxima of windows at places drawn at random, so many that the result has a given size."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
 def fractional_max_pool2d_with_indices(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     """Take the maxima of windows at places drawn at random, and where they are."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 def fractional_max_pool3d_with_indices(
-    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     """Take the maxima of windows at places drawn at random, and where they are."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
@@ -638,7 +528,7 @@ def fractional_max_pool3d_with_indices(
 # --- Back to where maxima came from -----------------------------------------------------------------
 
 
-def _unpooled_size(rank: int, shape: Shape, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
+def _unpooled_size(rank: int, shape: Shape, kernel: Shape, stride: Shape, padding: Shape, output_size: Any) -> Shape:
     default = tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True))
     if output_size is None:
         return default
@@ -657,7 +547,7 @@ def _unpooled_size(rank: int, shape: Shape, kernel: Ints, stride: Ints, padding:
 
 
 def _unpool(
-    rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+    rank: int, input: Tensor, indices: Tensor, kernel_size: Ints, stride: Any, padding: Ints, output_size: Any
 ) -> Tensor:
     op = f"max_unpool{rank}d"
     require_tensor(input, "input", op)
@@ -684,23 +574,26 @@ def _unpool(
 
 
 def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
+    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+    output_size: Ints | Sequence[int | None] | None = None,
+) -> Tensor:  # fmt: skip
     """Put maxima back where `max_pool1d` found them, zeros elsewhere."""
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @autocasting
 def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
+    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+    output_size: Ints | Sequence[int | None] | None = None,
+) -> Tensor:  # fmt: skip
     """Put maxima back where `max_pool2d` found them, zeros elsewhere."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @autocasting
 def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
+    input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+    output_size: Ints | Sequence[int | None] | None = None,
+) -> Tensor:  # fmt: skip
     """Put maxima back where `max_pool3d` found them, zeros elsewhere."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Number, Tensor
+from .._typing import Array, Number, Operand, Tensor, Value
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -25,7 +25,7 @@ from .piecewise import where_p
 from .shape import cast_p
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: Any, y: Value) -> Any:
     if x.dtype.kind == "i" and (y < 0).any():
         # NumPy refuses; the value is the exact one rounded towards zero.
         sign = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0)).astype(x.dtype)
@@ -35,12 +35,12 @@ def _power(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
-def _power_y(g: Any, x: Any, y: Any, out: Any) -> Any:
+def _power_y(g: Value, x: Value, y: Value, out: Value) -> Value:
     flat = (x == 0) & _nonnegative(y)
     return where_p(flat, 0, g * out * np.log(where_p(flat, 1, x)))  # a derivative of log(0) would be 0 times infinity
 
 
-def _nonnegative(y: Any) -> Any:
+def _nonnegative(y: Value) -> Value:
     dtype = dtype_of(y)
     if dtype.kind != "c":
         return y >= 0
@@ -58,7 +58,7 @@ pow_p: Primitive = binary(
 )
 
 
-def _power_of(x: Any, exponent: Any) -> Any:
+def _power_of(x: Array, exponent: float) -> Any:
     if exponent == 2:
         return np.multiply(x, x)
     if x.dtype.kind == "b":
@@ -78,7 +78,7 @@ def _power_of(x: Any, exponent: Any) -> Any:
     return np.power(x, number_like(exponent, x))
 
 
-def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
+def _power_of_x(g: Value, x: Value, exponent: float) -> Value:
     if exponent == 2:
         # As a power, so that its own derivative is one of `x` as well.
         return g * (2 * (power_p(x, 1) if isinstance(x, TensorBase) else x))
@@ -92,17 +92,17 @@ power_p: Primitive = elementwise(
 )
 
 
-def _power_from(x: Any, base: Any) -> Any:
+def _power_from(x: Value, base: float) -> Any:
     return _power(number_like(base, x), x)
 
 
-def _power_from_x(g: Any, x: Any, out: Any, base: Any) -> Any:
+def _power_from_x(g: Value, x: Value, out: Value, base: float) -> Value:
     if base == 0:
         return where_p(_nonnegative(x), 0, g * out * -math.inf)
     return g * (out * _log(base, dtype_of(x).kind == "c"))
 
 
-def _log(base: Any, complex_power: bool) -> Any:
+def _log(base: float, complex_power: bool) -> complex | float:
     if complex_power or isinstance(base, complex):
         return cmath.log(base)
     return math.log(base) if base > 0 else math.nan
@@ -131,7 +131,7 @@ def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None
     return result if out is None else into(out, result)
 
 
-def power(input: Tensor, exponent: Any) -> Tensor:
+def power(input: Tensor, exponent: Operand | Array) -> Tensor:
     """Answer ``input**exponent``."""
     if isinstance(exponent, TensorBase):
         return pow_p(input, exponent)
@@ -206,7 +206,7 @@ def square_(input: Tensor) -> Tensor:
     return pow_(input, 2)
 
 
-def _of_values(x: Any, y: Any) -> Any:
+def _of_values(x: Operand | Array, y: Operand | Array) -> Value:
     """Answer ``np.power`` on tensors, and in rules on payloads, which the public function refuses."""
     if isinstance(x, TensorBase) or isinstance(y, TensorBase):
         return pow(x, y)
@@ -215,7 +215,7 @@ def _of_values(x: Any, y: Any) -> Any:
     return exponential_p(y, x) if isinstance(x, int | float | complex) else pow_p(x, y)
 
 
-def _square_of_value(x: Any) -> Any:
+def _square_of_value(x: Value) -> Tensor:
     return power_p(x, 2)
 
 

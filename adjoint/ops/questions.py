@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._typing import Tensor
+from .._typing import Operand, Tensor, Value
 from ..core import dtypes, promotion
 from ..core.tensor import InferenceStorage, TensorBase
 from .arguments import require_tensor
@@ -13,7 +13,7 @@ from .convert import concrete, type_name
 from .memory import TypedStorage, UntypedStorage
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: object) -> bool:
     """Return whether `obj` is a tensor.
 
     Examples
@@ -24,7 +24,7 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, TensorBase)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Return whether `obj` is the memory behind tensors."""
     return isinstance(obj, UntypedStorage | TypedStorage)
 
@@ -94,7 +94,7 @@ def get_device(input: Tensor) -> int:
     return input.get_device()
 
 
-def result_type(tensor: Any, other: Any) -> dtypes.dtype:
+def result_type(tensor: Operand, other: Operand) -> dtypes.dtype:
     """Return the dtype that an arithmetic op on two tensors or numbers gives.
 
     Examples
@@ -116,7 +116,7 @@ def can_cast(from_: Any, to: Any) -> bool:
     return dtypes.can_cast(from_, to)
 
 
-def typename(obj: Any) -> str:
+def typename(obj: object) -> str:
     """Return the name of an object's type; of a tensor, with its dtype.
 
     Examples
@@ -149,7 +149,7 @@ def number_of(x: Any, what: str) -> Any:
     return concrete(x, what).item()
 
 
-def real_number_of(x: Any, what: str) -> Any:
+def real_number_of(x: Value, what: str) -> Any:
     """Return a tensor's only element as a real Python number."""
     value = number_of(x, what)
     if isinstance(value, complex):
@@ -159,7 +159,7 @@ def real_number_of(x: Any, what: str) -> Any:
     return value
 
 
-def _count(x: Any) -> int:
+def _count(x: Tensor) -> int:
     return math.prod(x.array.shape)
 
 

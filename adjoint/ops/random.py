@@ -8,7 +8,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._typing import Kernel, Tensor
+from .._typing import (
+    Array,
+    DeviceLike,
+    DType,
+    DTypeArg,
+    GeneratorArg,
+    Ints,
+    Kernel,
+    LayoutArg,
+    MemoryFormat,
+    Out,
+    Tensor,
+    Value,
+)
 from ..core import device as devices
 from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
@@ -32,7 +45,8 @@ from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from .arguments import count_of, is_int, require_tensor, shape_from
 from .compare import zeros_p
-from .create import empty_like, finish, into, like, order_like
+from .create import finish, into
+from .create_like import empty_like, like, order_like
 from .draws import batch_stream, batches, checked, refill, refuse_out, sampled, sampled_like
 from .shape import expand_p
 
@@ -52,7 +66,7 @@ class _ObservedStream:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
 
-    def __getattr__(self, kind: str) -> Any:
+    def __getattr__(self, kind: str) -> Kernel:
         return lambda *args: opaque(f"random.{kind}", getattr(self.stream, kind), *args)
 
 
@@ -69,12 +83,12 @@ def stream_of(generator: Generator | None) -> Any:
 # --- Fresh tensors ----------------------------------------------------------------------------------
 
 
-def _made(array: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
+def _made(array: Value, device: DeviceLike, requires_grad: bool, out: Out) -> Tensor:
     place = devices.as_device(device)
     return into(out, finish(_placed(array, place), requires_grad))
 
 
-def _placed(array: Any, place: Any) -> Any:
+def _placed(array: Value, place: Any) -> Any:
     """Return numbers where they are wanted, if they were not drawn there."""
     if place is devices.CPU:
         return array
@@ -83,7 +97,10 @@ def _placed(array: Any, place: Any) -> Any:
     return opaque("place", devices.place_array, array, place)
 
 
-def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator: Any, *params: Any) -> Any:
+def _drawn(
+    kind: str, shape: tuple[int, ...], dtype: DType | Tensor | dtypes.dtype | None, place: Any, generator: Any,
+    *params: object,
+) -> Any:  # fmt: skip
     """Return an array of random numbers of one kind; many of them where they are wanted."""
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
@@ -96,12 +113,12 @@ def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator:
     return getattr(stream_of(generator), kind)(shape, wanted, *params)
 
 
-def _drawn_there(seed: Any, kind: str, shape: tuple[int, ...], dtype: Any, place: Any, *params: Any) -> Any:
+def _drawn_there(seed: Any, kind: str, shape: tuple[int, ...], dtype: DType, place: Any, *params: Any) -> Array:
     """Sample on another device, by a seed from the CPU's stream."""
     return devices.random(place, kind, shape, dtype, int(seed[0]), *params)
 
 
-def _floating(dtype: Any, kind: str) -> dtypes.dtype:
+def _floating(dtype: DType | Tensor | dtypes.dtype | None, kind: str) -> dtypes.dtype:
     wanted = default() if dtype is None else as_dtype(dtype)
     if wanted.category < 2:
         raise NotImplementedError(
@@ -119,13 +136,13 @@ def _size_of(args: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     return shape
 
 
-def _dtype_of(out: Any, dtype: Any) -> Any:
+def _dtype_of(out: Out, dtype: DType | dtypes.dtype | None) -> dtypes.dtype | DType | None:
     return dtypes.of(out.array.dtype) if dtype is None and out is not None else dtype
 
 
 def rand(
-    *args: Any, size: Any = None, generator: Generator | None = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    *args: Ints, size: Ints | None = None, generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None,
+    layout: LayoutArg = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw from the uniform distribution on [0, 1)."""
     check_layout(layout)
@@ -135,8 +152,8 @@ def rand(
 
 
 def randn(
-    *args: Any, size: Any = None, generator: Generator | None = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    *args: Ints, size: Ints | None = None, generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None,
+    layout: LayoutArg = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw from the normal distribution of mean 0 and variance 1."""
     check_layout(layout)
@@ -146,9 +163,9 @@ def randn(
 
 
 def randint(
-    *args: Any, low: int | None = None, high: int | None = None, size: Any = None,
-    generator: Generator | None = None, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    *args: Ints, low: int | None = None, high: int | None = None, size: Ints | None = None,
+    generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw integers from [low, high); called as ``randint(high, size)`` or ``randint(low, high, size)``.
 
@@ -194,7 +211,7 @@ def _index(value: Any) -> int:
     return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
 
 
-def _scalar_bound(value: Any) -> Any:
+def _scalar_bound(value: object) -> object | int:
     """Return a bound of `randint_like`, which takes 0-d tensors of any dtype, too."""
     if not isinstance(value, TensorBase):
         return value
@@ -217,8 +234,8 @@ def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype,
 
 
 def randperm(
-    n: int, *, generator: Generator | None = None, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    n: int, *, generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw a permutation of 0 to n-1."""
     check_layout(layout)
@@ -236,8 +253,8 @@ def randperm(
 
 
 def _made_like(
-    input: Tensor, name: str, memory_format: Any, dtype: Any, device: Any, requires_grad: bool,
-    draw: Callable[..., Any],
+    input: Tensor, name: str, memory_format: MemoryFormat, dtype: DType | dtypes.dtype | None, device: DeviceLike,
+    requires_grad: bool, draw: Callable[..., Any],
 ) -> Tensor:  # fmt: skip
     """Draw a tensor of the shape of `input`, in the order in which its elements are to lie in memory.
 
@@ -246,7 +263,7 @@ def _made_like(
     require_tensor(input, "input", name)
     wanted, place = like(input, dtype, device)
 
-    def drawn(array: Any) -> Any:
+    def drawn(array: Array) -> Any:
         order = order_like(wrap(array), memory_format)
         shape = tuple(array.shape)
         odd = order is not None and not empty_ordered(np, shape, np.bool_, order).flags.c_contiguous
@@ -261,7 +278,7 @@ def _made_like(
     return _made(values, place, requires_grad, None)
 
 
-def laid_by(values: Any, order: Any) -> Any:
+def laid_by(values: Value, order: Any) -> Value:
     """Return drawn numbers as an array whose dimensions lie in memory in some order, drawn in that order."""
     if order is None or not isinstance(values, np.ndarray):
         return values
@@ -270,20 +287,22 @@ def laid_by(values: Any, order: Any) -> Any:
 
 
 def rand_like(
-    input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+    input: Tensor, *, generator: GeneratorArg = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, memory_format: MemoryFormat = None,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw uniform numbers in the shape of `input`."""
 
-    def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
+    def draw(shape: Any, wanted: Any, place: DeviceLike, odd: bool) -> Any:
         return _drawn("uniform", shape, wanted, place, generator)
 
     return _made_like(input, "rand_like", memory_format, dtype, device, requires_grad, draw)
 
 
 def randn_like(
-    input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+    input: Tensor, *, generator: GeneratorArg = None, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False, memory_format: MemoryFormat = None,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw normal numbers in the shape of `input`."""
 
@@ -294,16 +313,16 @@ def randn_like(
 
 
 def randint_like(
-    input: Tensor, *bounds: Any, low: Any = None, high: Any = None, generator: Any = None,
-    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, pin_memory: bool = False,
+    input: Tensor, *bounds: Any, low: Any = None, high: Any = None, generator: GeneratorArg = None,
+    dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None, requires_grad: bool = False,
+    memory_format: MemoryFormat = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw integers in the shape of `input`; called with (high) or (low, high)."""
     begin, end, rest = _range(tuple(map(_scalar_bound, bounds)), _scalar_bound(low), _scalar_bound(high))
     if rest:
         raise TypeError("randint_like() received an invalid combination of arguments: expected (high) or (low, high)")
 
-    def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
+    def draw(shape: Any, wanted: Any, place: DeviceLike, odd: bool) -> Any:
         return _integers(begin, end, shape, as_dtype(wanted), place, generator)
 
     return _made_like(input, "randint_like", memory_format, dtype, device, requires_grad, draw)
@@ -312,7 +331,7 @@ def randint_like(
 # --- Drawn with parameters that are tensors ---------------------------------------------------------
 
 
-def _zero_if(g: Any, needs: tuple[bool, ...]) -> tuple[Any, ...]:
+def _zero_if(g: Value, needs: tuple[bool, ...]) -> tuple[Any, ...]:
     return tuple(zeros_p(g) if need else None for need in needs)
 
 
@@ -344,7 +363,7 @@ _normal_of_both_p = _sampler("normal_of_both", "NormalBackward3", 2)
 def on_host(draw: Callable[..., Any]) -> Callable[..., Any]:
     """Return a draw of arrays on the host for arrays that lie anywhere; of those without elements it is their shape."""
 
-    def drawn(*arrays: Any) -> Any:
+    def drawn(*arrays: Value) -> Any:
         place = devices.of(arrays[0])
         if place.type == "meta":
             return devices.array_module(place).empty(np.broadcast_shapes(*(a.shape for a in arrays)), arrays[0].dtype)
@@ -353,7 +372,7 @@ def on_host(draw: Callable[..., Any]) -> Callable[..., Any]:
     return drawn
 
 
-def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
+def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Out = None) -> Tensor:
     """Draw zeros and ones, with the probabilities in `input`, or with one probability `p`.
 
     Examples
@@ -396,7 +415,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Out = None
 ) -> Tensor:
     """Draw indices along the last dimension, with probabilities in proportion to `input`.
 
@@ -415,7 +434,7 @@ def multinomial(
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {title.title}")
     _check_multinomial(tuple(input.array.shape), num_samples, replacement)
 
-    def draw(weights: Any) -> Any:
+    def draw(weights: Value) -> Any:
         shape = (*weights.shape[:-1], num_samples)
         place = devices.of(weights)
         if place.type == "meta":
@@ -442,8 +461,9 @@ def _check_multinomial(shape: tuple[int, ...], num_samples: int, replacement: bo
 
 
 def normal(
-    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Any = None,
-    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    mean: Tensor | float, std: Any = 1.0, size: Ints | None = None, *, generator: Generator | None = None,
+    out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw from normal distributions; mean and standard deviation are numbers (with `size`) or tensors."""
     refuse_out(out)
@@ -460,7 +480,7 @@ def normal(
     return into(out, _normal_around(mean, std, of_mean, of_std, generator))
 
 
-def _check_std(std: Any) -> None:
+def _check_std(std: Value | float) -> None:
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
@@ -469,7 +489,7 @@ def _moved(standard: Any, width: Any, centre: Any) -> Any:
     return (standard * width + centre).astype(standard.dtype, copy=False)
 
 
-def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: Any) -> Tensor:
+def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: GeneratorArg) -> Tensor:
     """Draw with a mean or a standard deviation per element."""
     for given, own in ((mean, of_mean), (std, of_std)):
         if not own and not isinstance(given, int | float | np.generic):
@@ -480,7 +500,7 @@ def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: 
         _check_std(std)
     leading = mean if of_mean else std
 
-    def draw(*arrays: Any) -> Any:
+    def draw(*arrays: Value) -> Any:
         width = arrays[-1] if of_std else std
         if of_std and bool((width < 0).any()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
@@ -496,7 +516,7 @@ def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: 
     return (_normal_of_mean_p if of_mean else _normal_of_std_p)(leading, sample)
 
 
-def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+def _spread(x: Tensor, shape: tuple[int, ...]) -> Value:
     return x if tuple(x.array.shape) == shape else expand_p(x, shape)
 
 
@@ -523,14 +543,14 @@ def _fill(x: Any, kind: str, draw: Callable[..., Any], *parameters: Any) -> Tens
         note_write(x, f"{kind}_")
         return x  # type: ignore[no-any-return]
     sample = _as_memory_lies(draw(array, *(p.array for p in parameters)), array)
-    if type(sample) is ndarray and not modes.unusual and unrecorded(x, ()) is not None:
+    if not modes.unusual and unrecorded(x, ()) is not None:
         array[...] = sample
         note_write(x, f"{kind}_")
         return x  # type: ignore[no-any-return]
     return write(_WRITES[kind].op, x, (_placed(sample, devices.of(array)),), ())  # type: ignore[no-any-return]
 
 
-def _as_memory_lies(sample: Any, array: Any) -> Any:
+def _as_memory_lies(sample: Value, array: Array) -> Value:
     """Return drawn numbers in the order in which an array's elements lie in memory, as torch draws them."""
     if type(sample) is not np.ndarray or type(array) is not np.ndarray or array.flags.c_contiguous:
         return sample
@@ -538,18 +558,18 @@ def _as_memory_lies(sample: Any, array: Any) -> Any:
     return sample.reshape([array.shape[i] for i in axes]).transpose(np.argsort(axes))
 
 
-def _axes_in_memory(array: Any) -> list[int]:
+def _axes_in_memory(array: Array) -> list[int]:
     return sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
 
 
-def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
-    def draw(array: Any) -> Any:
+def _filled(x: Tensor, kind: str, generator: GeneratorArg, *params: object) -> Tensor:
+    def draw(array: Array) -> Any:
         return _drawn(kind, tuple(array.shape), dtypes.of(array.dtype), devices.of(array), generator, *params)
 
     return _fill(x, kind, draw)
 
 
-def _from(given: dict[str, Any], other: Any, op: str) -> Any:
+def _from(given: dict[str, Any], other: float | None, op: str) -> Any:
     """Return what was given as ``from``, which Python cannot name in a signature."""
     for name in given:
         if name != "from":
@@ -572,7 +592,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     _check_std(std)
     mean, std = float(mean), float(std)
 
-    def draw(array: Any) -> Any:
+    def draw(array: Array) -> Any:
         odd = type(array) is np.ndarray and not array.flags.c_contiguous and array.size > 15
         kind = "normal_singly" if odd else "normal"
         return _drawn(kind, tuple(array.shape), dtypes.of(array.dtype), devices.of(array), generator, mean, std)

@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._typing import DeviceLike, Tensor
+from .._typing import DeviceLike, DTypeArg, Operand, Out, Tensor, Value
 from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import as_dtype, default
 from ..core.layout import check_layout
 from ..core.observation import literal
 from ..core.tensor import TensorBase
-from .create import _as_out, _put, finish
+from .create import dtype_of_out, finish, put
 from .literals import depth_outside, scalar_of
 from .looping import looped
 
@@ -29,14 +29,15 @@ def _refuse(dtype: dtypes.dtype, op: str) -> NotImplementedError:
     return NotImplementedError(f"\"{op}_cpu\" not implemented for '{dtype.title}'")
 
 
-def _made(array: Any, device: Any, requires_grad: bool) -> Tensor:
+def _made(array: Value, device: DeviceLike, requires_grad: bool) -> Tensor:
     place = devices.as_device(device)
     return finish(literal(array if place.type == "cpu" else devices.place_array(array, place)), requires_grad)
 
 
 def arange(
-    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Tensor | None = None, dtype: object = None,
-    layout: object = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
+    *args: Any, start: Operand | None = None, end: Operand | None = None, step: Operand | None = None,
+    out: Tensor | None = None, dtype: object = None, layout: object = None, device: DeviceLike = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make the numbers from `start` up to, not including, `end`: ``arange(end)``, ``arange(start, end, step)``.
 
@@ -56,14 +57,14 @@ def arange(
     if any(v is None or (isinstance(v, TensorBase) and v.array.ndim) for v in args):
         given = ", ".join("Tensor" if isinstance(v, TensorBase) else type(v).__name__ for v in args)
         raise TypeError(f"arange() received an invalid combination of arguments - got ({given}); give numbers")
-    wanted = _as_out(out, dtype)
+    wanted = dtype_of_out(out, dtype)
     if wanted is None:
         wanted = dtypes.int64 if whole else default()
     values = _arange(begin, stop, by, as_dtype(wanted), whole)
-    return _put(_noted(out, values.size), _made(values, device, requires_grad))
+    return put(_noted(out, values.size), _made(values, device, requires_grad))
 
 
-def _noted(out: Any, count: int) -> Any:
+def _noted(out: Out, count: int) -> Tensor | None:
     if out is not None and out.array.size not in (0, count):
         warnings.warn(
             f"The number of elements in the out tensor of shape {list(out.array.shape)} is {out.array.size} "
@@ -128,8 +129,8 @@ def _arange(begin: Any, stop: Any, by: Any, dtype: dtypes.dtype, whole: bool) ->
 
 
 def range(
-    start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: object = None,
-    layout: object = None, device: DeviceLike = None, requires_grad: bool = False,
+    start: Operand = 0, end: Operand | None = None, step: Operand = 1, *, out: Tensor | None = None,
+    dtype: object = None, layout: object = None, device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make the numbers from `start` to `end`, the end included; `arange` is the modern form."""
     warnings.warn(
@@ -142,13 +143,13 @@ def range(
     begin, stop, by = (scalar_of(v, n, "range") for v, n in ((start, "start"), (end, "end"), (step, "step")))
     if by == 0 or (stop - begin) * by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    wanted = _as_out(out, dtype)
+    wanted = dtype_of_out(out, dtype)
     wanted = default() if wanted is None else as_dtype(wanted)
     values = (begin + np.arange(math.floor((stop - begin) / by) + 1, dtype=np.float64) * by).astype(wanted.np)
-    return _put(out, _made(values, device, requires_grad))
+    return put(out, _made(values, device, requires_grad))
 
 
-def _end_of(value: Any, name: str, op: str) -> Any:
+def _end_of(value: object, name: str, op: str) -> Any:
     if isinstance(value, TensorBase) and value.array.ndim:
         raise RuntimeError(
             f"{op} only supports 0-dimensional start and end tensors, but got {name} with {value.array.ndim} "
@@ -157,7 +158,7 @@ def _end_of(value: Any, name: str, op: str) -> Any:
     return scalar_of(value, name, op)
 
 
-def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any, dtypes.dtype]:
+def _spaced(start: Any, end: Any, steps: Any, dtype: DTypeArg, op: str) -> tuple[Any, dtypes.dtype]:
     """Return evenly spaced numbers, computed in the type that torch computes them in; and the result's dtype."""
     first, last = _end_of(start, "start", op), _end_of(end, "end", op)
     try:
@@ -191,7 +192,7 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any,
 
 @looped
 def linspace(
-    start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: object = None, layout: object = None,
+    start: Operand, end: Operand, steps: int, *, out: Tensor | None = None, dtype: object = None, layout: object = None,
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make `steps` numbers evenly spaced from `start` to `end`, both included.
@@ -202,23 +203,23 @@ def linspace(
     tensor([0.0000, 0.5000, 1.0000])
     """
     check_layout(layout)
-    values, wanted = _spaced(start, end, steps, _as_out(out, dtype), "linspace")
-    return _put(out, _made(values.astype(wanted.np), device, requires_grad))
+    values, wanted = _spaced(start, end, steps, dtype_of_out(out, dtype), "linspace")
+    return put(out, _made(values.astype(wanted.np), device, requires_grad))
 
 
 @looped
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: object = None,
+    start: Operand, end: Operand, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: object = None,
     layout: object = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make `steps` numbers evenly spaced on a logarithmic scale, from ``base**start`` to ``base**end``."""
     check_layout(layout)
-    values, wanted = _spaced(start, end, steps, _as_out(out, dtype), "logspace")
+    values, wanted = _spaced(start, end, steps, dtype_of_out(out, dtype), "logspace")
     # Powers of a narrow type lose digits that the result still shows.
     wide = values.astype(np.complex128 if wanted.category == 3 else np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         powers = np.power(wide.dtype.type(base), wide)
-        return _put(out, _made(powers.astype(wanted.np), device, requires_grad))
+        return put(out, _made(powers.astype(wanted.np), device, requires_grad))
 
 
 def eye(
@@ -237,7 +238,7 @@ def eye(
     for name, value in (("n", n), ("m", m)):
         if value is not None and operator.index(value) < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
-    wanted = _as_out(out, dtype)
+    wanted = dtype_of_out(out, dtype)
     wanted = default() if wanted is None else as_dtype(wanted)
     module = devices.array_module(devices.as_device(device))
-    return _put(out, finish(literal(module.eye(n, m, dtype=wanted.np)), requires_grad))
+    return put(out, finish(literal(module.eye(n, m, dtype=wanted.np)), requires_grad))

@@ -18,10 +18,11 @@ from ..core.tensor import TensorBase
 from .activation import relu_p
 from .contraction import linear
 from .create import require_grad
+from .dimensions import transpose_p
 from .dropout import dropout
-from .elementwise import add_p, mul_p, sigmoid_p, sub_p, tanh_p
+from .elementwise import add_p, mul_p, sigmoid_p, sub_p
 from .join import cat, stack
-from .shape import transpose_p
+from .trigonometry import tanh_p
 
 Step = Callable[[Tensor, Tensor, Any], Any]
 
@@ -154,8 +155,14 @@ def _recorded(run: Kernel, parts: Sequence[Any], g: Sequence[Any], needs: Sequen
     return gradients if lifted else tuple(None if one is None else one.array for one in gradients)
 
 
-def _lstm_states(reverse: bool) -> Kernel:
-    return lambda x, h, c, *weights: _Layer(_lstm_step, *weights).states(x, (h, c), reverse)
+def _lstm_states(reverse: bool, last: bool = False) -> Kernel:
+    """Return what computes hidden and cell states; with `last`, of the cell states only the one that is left."""
+
+    def run(x: Tensor, h: Tensor, c: Tensor, *weights: Any) -> list[Tensor]:
+        out, cells = _Layer(_lstm_step, *weights).states(x, (h, c), reverse)
+        return [out, (cells[:1] if reverse else cells[-1:]) if last else cells]
+
+    return run
 
 
 def _states(step: Step, reverse: bool) -> Kernel:
@@ -170,55 +177,65 @@ def _gru_once(x: Tensor, h: Tensor, *weights: Any) -> tuple[Tensor]:
     return (_gru_step(linear(x, weights[0], weights[2]), linear(h, weights[1], weights[3]), h),)
 
 
-def _lstm_layer(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> Any:
+def _lstm_layer(
+    x: Value, h: Value, c: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     return _by_steps(_lstm_states(reverse), x, h, c, w_ih, w_hh, b_ih, b_hh)
 
 
 def _lstm_layer_joint(
-    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool,
-    needs: Sequence[bool],
-) -> Any:  # fmt: skip
-    return _recorded(_lstm_states(reverse), (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
+    g: Any, x: Value, h: Value, c: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value, out: tuple[Value, ...],
+    reverse: bool, needs: Sequence[bool],
+) -> tuple[Any, ...]:  # fmt: skip
+    last = out[1].shape[0] != x.shape[0]  # of a device whose library returns no more
+    return _recorded(_lstm_states(reverse, last), (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
 
 
-def _gru_layer(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool) -> Any:
+def _gru_layer(
+    x: Value, h: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value, reverse: bool,
+) -> tuple[Array, ...]:  # fmt: skip
     return _by_steps(_states(_gru_step, reverse), x, h, w_ih, w_hh, b_ih, b_hh)
 
 
 def _gru_layer_joint(
-    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Sequence[bool]
-) -> Any:
+    g: Any, x: Value, h: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value, out: tuple[Value, ...],
+    reverse: bool, needs: Sequence[bool],
+) -> tuple[Any, ...]:  # fmt: skip
     return _recorded(_states(_gru_step, reverse), (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
 
 
-def _rnn_layer(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool, relu: bool) -> Array:
+def _rnn_layer(
+    x: Value, h: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value, reverse: bool, relu: bool,
+) -> Array:  # fmt: skip
     return _by_steps(_states(_relu_step if relu else _tanh_step, reverse), x, h, w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def _rnn_layer_joint(
-    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, relu: bool,
-    needs: Sequence[bool],
-) -> Any:  # fmt: skip
+    g: Value, x: Value, h: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value, out: Value, reverse: bool,
+    relu: bool, needs: Sequence[bool],
+) -> tuple[Any, ...]:  # fmt: skip
     return _recorded(_states(_relu_step if relu else _tanh_step, reverse), (x, h, w_ih, w_hh, b_ih, b_hh), [g], needs)
 
 
-def _lstm_cell(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def _lstm_cell(x: Value, h: Value, c: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value) -> tuple[Array, ...]:
     return _by_steps(_lstm_once, x, h, c, w_ih, w_hh, b_ih, b_hh)
 
 
 def _lstm_cell_joint(
-    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Sequence[bool]
-) -> Any:
+    g: Any, x: Value, h: Value, c: Value, w_ih: Value, w_hh: Value, b_ih: Value | None, b_hh: Value | None,
+    out: tuple[Value, ...], needs: Sequence[bool],
+) -> tuple[Any, ...]:  # fmt: skip
     return _recorded(_lstm_once, (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
 
 
-def _gru_cell(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def _gru_cell(x: Value, h: Value, w_ih: Value, w_hh: Value, b_ih: Value, b_hh: Value) -> tuple[Array, ...]:
     return _by_steps(_gru_once, x, h, w_ih, w_hh, b_ih, b_hh)
 
 
 def _gru_cell_joint(
-    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Sequence[bool]
-) -> Any:
+    g: Any, x: Value, h: Value, w_ih: Value, w_hh: Value, b_ih: Value | None, b_hh: Value | None,
+    out: tuple[Value, ...], needs: Sequence[bool],
+) -> tuple[Any, ...]:  # fmt: skip
     return _recorded(_gru_once, (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
 
 
@@ -235,7 +252,9 @@ gru_cell_p: Any = nary(_gru_cell, inputs=6, joint=_gru_cell_joint, outputs=True)
 class _Layer:
     """One direction of one layer: its step, its weights, and (for an LSTM) a projection of the hidden state."""
 
-    def __init__(self, step: Step, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any, w_hr: Any = None) -> None:
+    def __init__(
+        self, step: Step, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, w_hr: Any = None,
+    ) -> None:  # fmt: skip
         self.step, self.w_ih, self.w_hh, self.b_ih, self.b_hh, self.w_hr = step, w_ih, w_hh, b_ih, b_hh, w_hr
 
     def advance(self, given: Tensor, state: Any) -> Any:
@@ -245,7 +264,7 @@ class _Layer:
             state = (linear(state[0], self.w_hr), state[1])
         return state
 
-    def over(self, x: Tensor, state: Any, backward: bool) -> tuple[Tensor, Any]:
+    def over(self, x: Tensor, state: Value | tuple[Any, ...], backward: bool) -> tuple[Tensor, Any]:
         """Return the outputs of all steps, and the last state."""
         parts = state if isinstance(state, tuple) else (state,)
         weights = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
@@ -280,7 +299,9 @@ class _Layer:
             return [stack([s[i] for s in outs], 0) for i in (0, 1)]
         return [stack(outs, 0)]
 
-    def over_packed(self, x: Tensor, sizes: list[int], state: Any, backward: bool) -> tuple[Tensor, Any]:
+    def over_packed(
+        self, x: Tensor, sizes: list[int], state: Value | tuple[Any, ...], backward: bool,
+    ) -> tuple[Tensor, Any]:  # fmt: skip
         given = linear(x, self.w_ih, self.b_ih).split(sizes)
         outs: list[Any] = [None] * len(given)
         whole, done = state, []
@@ -298,11 +319,11 @@ class _Layer:
         return cat(outs), _joined([state, *reversed(done)]) if done else state
 
 
-def _rows(state: Any, start: int, stop: int) -> Any:
+def _rows(state: Value | tuple[Any, ...], start: int, stop: int) -> Value | tuple[Any, ...]:
     return tuple(s[start:stop] for s in state) if isinstance(state, tuple) else state[start:stop]
 
 
-def _joined(states: list[Any]) -> Any:
+def _joined(states: list[Any]) -> Tensor | tuple[Tensor, ...]:
     if isinstance(states[0], tuple):
         return tuple(cat(list(parts)) for parts in zip(*states, strict=True))
     return cat(states)
@@ -370,14 +391,14 @@ def _run(step: Step, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -
     )  # fmt: skip
 
 
-def _is_state(value: Any, before: Any, name: str) -> bool:
+def _is_state(value: object, before: Any, name: str) -> bool:
     """Return whether the third argument is a state, so that the second must be batch sizes."""
     if isinstance(value, TensorBase):
         return True
     return name == "lstm" and isinstance(value, tuple | list) and isinstance(before, TensorBase)
 
 
-def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+def rnn_tanh(*args: object, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Run recurrent layers with tanh over sequences.
 
     The arguments are (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or of
@@ -386,17 +407,17 @@ def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     return _run(_tanh_step, args, kwargs, "rnn_tanh")
 
 
-def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+def rnn_relu(*args: object, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Run recurrent layers with relu over sequences; the arguments are those of `rnn_tanh`."""
     return _run(_relu_step, args, kwargs, "rnn_relu")
 
 
-def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+def gru(*args: object, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Run gated recurrent units over sequences; the arguments are those of `rnn_tanh`."""
     return _run(_gru_step, args, kwargs, "gru")
 
 
-def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
+def lstm(*args: object, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Run long short-term memory over sequences; `hx` is a pair, and so are the last states returned.
 
     The arguments are those of `rnn_tanh`.

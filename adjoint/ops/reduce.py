@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Axes, Shape, Tensor, Value
+from .._typing import Array, Axes, Dims, DTypeArg, Ints, Scalar, Shape, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.folding import fold, joined
@@ -17,11 +17,10 @@ from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool,
 from .arrange import pad_p
 from .compare import zeros_p
 from .create import into
+from .dimensions import permute_p
 from .index import slice_p
 from .piecewise import where_p
-from .shape import cast, cast_p, expand_p, permute_p, reshape_p, sum_to_p
-
-Dims: TypeAlias = int | Sequence[int] | None
+from .shape import cast, cast_p, expand_p, reshape_p, sum_to_p
 
 f32, f64 = np.dtype("float32"), np.dtype("float64")
 _int64 = np.dtype("int64")
@@ -111,7 +110,7 @@ sum_p: Primitive = parametric(
 )
 
 
-def _sum_all(x: Any) -> Any:
+def _sum_all(x: Value) -> Any:
     return _sum(x, None, False)
 
 
@@ -159,7 +158,7 @@ def sum(
     return result if out is None else into(out, result)
 
 
-def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
+def sum_to_size(input: Tensor, *sizes: Ints, size: Ints | None = None) -> Tensor:
     """Add up the dims that broadcasting from `size` would have repeated."""
     if not sizes and size is None:
         raise missing("sum_to_size", "size")
@@ -175,7 +174,7 @@ def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     return sum_to_p(input, wanted)
 
 
-def _nansum(x: Any, axes: Axes, keepdims: bool) -> Any:
+def _nansum(x: Array, axes: Axes, keepdims: bool) -> Any:
     numbers = module_of(x).where(x == x, x, x.dtype.type(0))
     return _sum(numbers.astype(x.dtype, copy=False), axes, keepdims)  # CuPy makes float32 of bfloat16
 
@@ -223,7 +222,7 @@ mean_p: Primitive = parametric(
 )
 
 
-def _mean_all(x: Any) -> Any:
+def _mean_all(x: Value) -> Any:
     return _mean(x, None, False)
 
 
@@ -238,7 +237,7 @@ mean_all_p = parametric(
 
 
 def mean(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DTypeArg = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average all elements, or those along `dim`.
@@ -305,7 +304,7 @@ def _prod_x(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
     return kept(g, x.ndim, axes, keepdims) * others(x, axes)
 
 
-def others(x: Any, axes: tuple[int, ...]) -> Any:
+def others(x: Value, axes: tuple[int, ...]) -> Value:
     """Return, for each element, the product of all others along `axes`; zeros among them are no problem.
 
     Products of pairs, of pairs of pairs and so on go up a tree; on the way down, each element meets
@@ -323,19 +322,19 @@ def others(x: Any, axes: tuple[int, ...]) -> Any:
         first, second = _halves(level)
         levels.append((first, second, level.shape[-1]))
         level = first * second
-    rest = zeros_p(level) + 1
+    rest: Value = zeros_p(level) + 1
     for first, second, length in reversed(levels):
         rest = _joined(rest * second, rest * first, length)
     inverse = tuple(int(i) for i in np.argsort(order))
     return permute_p(reshape_p(rest, (*lead, *(shape[i] for i in axes))), inverse)
 
 
-def part(x: Any, axis: int, start: int, length: int) -> Tensor:
+def part(x: Value, axis: int, start: int, length: int) -> Tensor:
     """Return a part of an axis, of a value of any kind."""
     return slice_p(x, (_ALL,) * axis + (slice(start, start + length),))
 
 
-def widened(x: Any, axis: int, before: int, after: int, fill: Any = 0) -> Tensor:
+def widened(x: Value, axis: int, before: int, after: int, fill: Any = 0) -> Tensor:
     """Return a value of any kind with an axis made longer."""
     return pad_p(x, tuple([(before, after) if i == axis else (0, 0) for i in range(x.ndim)]), fill)
 
@@ -343,7 +342,7 @@ def widened(x: Any, axis: int, before: int, after: int, fill: Any = 0) -> Tensor
 _ALL = slice(None)
 
 
-def _halves(x: Any) -> tuple[Any, Any]:
+def _halves(x: Value) -> tuple[Any, Any]:
     """Return the two halves of the last axis, of equal length; a missing element is 1."""
     n = x.shape[-1]
     half = (n + 1) // 2
@@ -351,7 +350,7 @@ def _halves(x: Any) -> tuple[Any, Any]:
     return first, second if n == 2 * half else widened(second, second.ndim - 1, 0, 1, 1)
 
 
-def _joined(first: Any, second: Any, length: int) -> Any:
+def _joined(first: Value, second: Value, length: int) -> Value:
     axis, half = first.ndim - 1, first.shape[-1]
     if length != 2 * half:
         second = part(second, axis, 0, length - half)
@@ -368,8 +367,8 @@ prod_p: Primitive = parametric(
 
 
 def prod(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
-    axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
+    axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Multiply all elements, or those along `dim`; integers and bools give int64.
 
@@ -388,11 +387,6 @@ def prod(
     if dtype is not None:
         result = as_given(result, dtype)
     return into(out, result)
-
-
-def prod_over(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Multiply all elements, or those along one or several dims."""
-    return prod_p(input, dims_in(dim, input.array.ndim), keepdim)
 
 
 # --- Variance ---------------------------------------------------------------------------------------------
@@ -439,7 +433,7 @@ def _std(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
     return np.sqrt(var_p(x, axes, correction, keepdims))
 
 
-def quotient(x: Array, y: Array) -> Any:
+def quotient(x: Value, y: Value) -> Value:
     """Return ``x / y``, and 0 where `y` is: the gradient of a length or deviation that is 0 has no direction."""
     zero = y == 0
     return where_p(zero, 0, x / where_p(zero, 1, y))
@@ -459,7 +453,7 @@ std_p: Primitive = parametric(
 
 
 def _variance_arguments(
-    input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any, axis: int, keepdims: bool
+    input: Tensor, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: Any, axis: int, keepdims: bool
 ) -> tuple[tuple[int, ...], Any, bool]:
     if of(input.array.dtype).category < 2:
         raise RuntimeError(
@@ -477,8 +471,8 @@ def _variance_arguments(
 
 
 def var(
-    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: Scalar | None = None, out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average the squared distances from the mean, divided by the count less `correction` (1).
 
@@ -492,8 +486,8 @@ def var(
 
 
 def std(
-    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: Scalar | None = None, out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Take the square root of the variance."""
     result = std_p(input, *_variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
@@ -501,8 +495,8 @@ def std(
 
 
 def var_mean(
-    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: Scalar | None = None, axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the variance and the mean."""
     axes, correction, keep = _variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
@@ -510,8 +504,8 @@ def var_mean(
 
 
 def std_mean(
-    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
-    axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: Scalar | None = None, axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the standard deviation and the mean."""
     axes, correction, keep = _variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._typing import Tensor
+
 __all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig"]
 
 
 def _gone(name: str, instead: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: Any) -> Tensor:
         raise RuntimeError(
             f"This function was deprecated since version 1.9 and is now removed: call {instead} in place of {name}"
         )

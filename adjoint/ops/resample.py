@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Shape, Tensor
+from .._typing import Ints, Shape, Tensor, Value
 from ..core.folding import fold
 from ..core.recorders import Primitive
 from ..core.tensor import TensorBase
+from .adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .arguments import count_of, is_int, require_bool, require_tensor
 from .arrange import constant_pad_nd
+from .dimensions import permute_p
 from .literals import depth_outside
-from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing, refuse
-from .shape import clone_p, permute_p, reshape
+from .pooling import mixing, refuse
+from .shape import clone_p, reshape
 from .windows import Taps
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
@@ -167,14 +169,14 @@ def _nearest(mode: str, n: int, m: int, scale: float | None) -> Taps | None:
     return Taps.of(n, index[:, None])
 
 
-def cubic_weights(t: Any) -> list[Any]:
+def cubic_weights(t: Value) -> list[Any]:
     """Return the weights of the four neighbours of a place that is `t` past the second."""
     a = -0.75
 
-    def near(s: Any) -> Any:
+    def near(s: Value) -> Value:
         return ((a + 2) * s - (a + 3)) * s * s + 1
 
-    def far(s: Any) -> Any:
+    def far(s: Value) -> Value:
         return ((a * s - 5 * a) * s + 8 * a) * s - 4 * a
 
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
@@ -236,7 +238,7 @@ def _wanted(size: Any, rank: int, shape: Shape) -> list[int]:
 
 
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
+    input: Tensor, size: Ints | None = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:  # fmt: skip
     """Resize (N, C, ...) in its one to three last dimensions, to a `size` or by a `scale_factor`.
@@ -314,7 +316,7 @@ def _check_resize(input: Tensor, mode: str, rank: int, wanted: list[int]) -> Non
 
 
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
+    input: Tensor, size: Ints | None = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Resize: the old name of `interpolate`."""
@@ -325,7 +327,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_nearest(input: Tensor, size: Ints | None = None, scale_factor: Any = None) -> Tensor:
     """Resize by repeating pixels: an old name of ``interpolate(mode="nearest")``."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -334,7 +336,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_bilinear(input: Tensor, size: Ints | None = None, scale_factor: Any = None) -> Tensor:
     """Resize images, corners aligned: an old name of ``interpolate(mode="bilinear")``."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Axes, DType, Shape
+from .._typing import Array, Axes, DType, Shape, Value
+from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.payload import Payload
 from ..core.primitive import Primitive, parameters_of
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from ..scalar.rows import EXP_BELOW as exp_below
-from ..scalar.rows import NUMBER, ROW, WEIGHT, Statement
+from ..scalar.rows import LABEL, NUMBER, ROW, WEIGHT, Statement
 from .arguments import dtype_of
 from .extremes import amax_p
 from .index import slice_p
@@ -30,6 +31,14 @@ from .shape import cast_p, reshape_p, sum_to_p
 __all__ = ["Row", "exp_below", "rowwise", "where_p"]
 
 _single = np.dtype("float32")
+
+
+def _is_class(target: Array, classes: int) -> Array:
+    """Return of each class, along the last axis, whether it is that of the target, whose last axis has size 1."""
+    return target == module_of(target).arange(classes)
+
+
+is_class_p: Primitive = parametric(_is_class, batch="same")
 
 
 class Row:
@@ -57,6 +66,19 @@ class Row:
     def first(self, v: Array) -> Array:
         """Take the first element."""
         return slice_p(v, tuple([slice(0, 1) if i in self.axes else slice(None) for i in range(v.ndim)]))  # type: ignore[return-value]
+
+    def at(self, v: Array, label: Array) -> Array:
+        """Take the element at a label; 0 of a row without such an element."""
+        return self.sum(where_p(self._is_class(v, label), v, 0))  # type: ignore[arg-type]
+
+    def less_one_at(self, v: Array, label: Array) -> Array:
+        """Subtract one from the element at a label."""
+        return v - cast_p(self._is_class(v, label), dtype_of(v))
+
+    def _is_class(self, v: Array, label: Array) -> Array:
+        if self.axes != (v.ndim - 1,):
+            raise TypeError("labels are places along the last axis")
+        return is_class_p(label, v.shape[-1])  # type: ignore[return-value]
 
     def across(self, v: Array) -> Array:
         """Add up across rows, to the shape of weights."""
@@ -117,39 +139,42 @@ class _Definition:
         return given
 
 
-def _is_traced(v: Any) -> bool:
+def _is_traced(v: Value) -> bool:
     return isinstance(v, TensorBase | Payload)
 
 
-def _is_half(v: Any) -> bool:
+def _is_half(v: object) -> bool:
     dtype = getattr(v.array if isinstance(v, TensorBase) else v, "dtype", None)
     return dtype is not None and is_half(dtype)
 
 
 def rowwise(
-    name: str, value: Callable[..., Any], *, over: str = "axes", weights: str = "", numbers: str = "", static: str = "",
-    hidden: Sequence[str] = (), joint: Callable[..., Any] | None = None, **options: Any,
+    name: str, value: Callable[..., Any], *, over: str = "axes", weights: str = "", labels: str = "", numbers: str = "",
+    static: str = "", hidden: Sequence[str] = (), joint: Callable[..., Any] | None = None, of_rows: bool = False,
+    **options: Any,
 ) -> Primitive:  # fmt: skip
     """Declare a primitive by a statement over rows: kernels for every device are printed from it.
 
     `value` and the rules are functions of a `row` and operands, written with its reductions, operators, NumPy's ufuncs
     and other primitives. The parameters of `value` are the inputs, then `numbers` (Python's) and `static` parameters,
-    by whose value it may branch; inputs that are `weights` are the same for all rows, and may be None. The primitive
-    takes the inputs, then what says where rows are (`over`: "axis" or "axes", and "keepdims" if the value is one number
-    per row, "shape" for that of weights), then the others. A `value` that returns more than one result names the others
-    in `hidden`: rules may take them, programs do not see them. The `joint` rule returns the gradients of all inputs.
+    by whose value it may branch. Inputs that are `weights` are the same for all rows, and may be None; `labels` are the
+    place of an element in each row, an int64. The primitive takes the inputs, then what says where rows are (`over`:
+    "axis" or "axes", and "keepdims" if the value is one number per row, "shape" for that of weights), then the others.
+    A value that is `of_rows` is one number for each row, with the reduced axes. A `value` that returns more than one
+    result names the others in `hidden`: rules may take them, programs do not see them. The `joint` rule returns the
+    gradients of all inputs.
     """
     parameters = parameters_of(value)[1:]
     beside = [*numbers.split(), *static.split()]
     inputs = tuple([n for n in parameters if n not in beside])
     params = (*over.split(), *beside)
     kinds = {**dict.fromkeys(weights.split(), WEIGHT), **dict.fromkeys(numbers.split(), NUMBER)}
-    kinds |= dict.fromkeys(hidden, ROW)
-    if "keepdims" in params:
+    kinds |= {**dict.fromkeys(hidden, ROW), **dict.fromkeys(labels.split(), LABEL)}
+    if "keepdims" in params or of_rows:
         kinds |= {"g": ROW, "out": ROW}
 
     def declared(definition: _Definition, arguments: Sequence[str]) -> Callable[..., Any]:
-        def run(*args: Any, **needs: Any) -> Any:
+        def run(*args: object, **needs: Any) -> Any:
             return definition(*args, **needs)
 
         run.statement, run.parameters = definition.statement, tuple(arguments)  # type: ignore[attr-defined]
@@ -157,7 +182,14 @@ def rowwise(
         return run
 
     of_value = Statement(
-        name, value, (*inputs, *params), kinds, several=bool(hidden), hidden=hidden, static=static.split()
+        name,
+        value,
+        (*inputs, *params),
+        kinds,
+        several=bool(hidden),
+        hidden=hidden,
+        static=static.split(),
+        of_rows=of_rows,
     )
     defined = [_Definition(of_value, inputs)]
 
@@ -189,5 +221,5 @@ def rowwise(
     return made
 
 
-def _shifted(axes: Any) -> Any:
+def _shifted(axes: int | Axes) -> int | tuple[int, ...]:
     return axes + 1 if isinstance(axes, int) else shifted(axes)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import return_types
-from .._typing import Array, Kernel, Shape, Tensor
+from .._typing import Array, Dims, DType, Kernel, Out, Outs, Shape, Tensor, Value
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.inplace import inplace
@@ -33,7 +33,7 @@ _int64 = np.dtype("int64")
 # --- Running sums and products ------------------------------------------------------------------------------
 
 
-def _cumsum(x: Array, axis: int, reverse: bool) -> Any:
+def _cumsum(x: Array, axis: int, reverse: bool) -> Value:
     d = x.dtype
     if is_half(d):
         return cast_p(cumsum_p(x.astype(f32), axis, reverse), d)
@@ -52,7 +52,7 @@ cumsum_p: Primitive = parametric(
 )
 
 
-def _recur(a: Array, b: Array, axis: int) -> Any:
+def _recur(a: Array, b: Array, axis: int) -> Array:
     """Return s with ``s[i] = b[i] + a[i] * s[i + 1]`` along an axis, from its end: where s is 0.
 
     Stretches of length 1, 2, 4, ... are put together, so it takes few steps however long the axis is.
@@ -69,34 +69,34 @@ def _recur(a: Array, b: Array, axis: int) -> Any:
     return out
 
 
-def _after(x: Any, axis: int) -> Any:
+def _after(x: Value, axis: int) -> Value:
     """Return each element's successor along an axis, 0 for the last."""
     n = x.shape[axis]
     return widened(part(x, axis, 1, n - 1), axis, 0, 1, 0) if n else x
 
 
-def _before(x: Any, axis: int, first: int) -> Any:
+def _before(x: Value, axis: int, first: int) -> Value:
     """Return each element's predecessor along an axis, `first` for the first."""
     n = x.shape[axis]
     return widened(part(x, axis, 0, n - 1), axis, 1, 0, first) if n else x
 
 
-def _forward(a: Any, b: Any, axis: int) -> Any:
+def _forward(a: Value, b: Value, axis: int) -> Value:
     """Return s with ``s[i] = b[i] + a[i] * s[i - 1]``: the same recurrence, from the front."""
     return _reversed(recur_p(_reversed(a, axis), _reversed(b, axis), axis), axis)
 
 
-def _reversed(x: Any, axis: int) -> Any:
+def _reversed(x: Value, axis: int) -> Value:
     return flip_p(x, (axis,))
 
 
-def _recur_back(g: Any, a: Any, out: Any, axis: int) -> Any:
+def _recur_back(g: Value, a: Value, out: Value, axis: int) -> tuple[Value, Value]:
     # A linear recurrence's gradient is one that runs the other way: the family is closed.
     gb = _forward(_before(a, axis, 0), g, axis)
     return gb * _after(out, axis), gb
 
 
-def _recur_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
+def _recur_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Value, params: tuple[Any, ...]) -> Value:
     (ta, tb), (a, _), (axis,) = tangents, inputs, params
     push = None if ta is None else ta * _after(out, axis)
     push = tb if push is None else push if tb is None else push + tb
@@ -113,20 +113,20 @@ recur_p: Primitive = nary(
 )
 
 
-def _cumprod(x: Array, axis: int) -> Any:
+def _cumprod(x: Array, axis: int) -> Value:
     d = x.dtype
     if is_half(d):
         return cast_p(cumprod_p(x.astype(f32), axis), d)
     return x.cumprod(axis=axis, dtype=_int64 if d.kind in "biu" else d)
 
 
-def _cumprod_x(g: Array, x: Array, out: Array, axis: int) -> Any:
+def _cumprod_x(g: Array, x: Array, out: Array, axis: int) -> Value:
     # x[i] is in every product from the i-th on: what was before it, times the sum of what follows.
     # Nothing is divided, so zeros are no problem.
     return _before(out, axis, 1) * recur_p(_after(x, axis), g, axis)
 
 
-def _cumprod_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
+def _cumprod_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Value, params: tuple[Any, ...]) -> Value:
     (axis,) = params
     return _forward(inputs[0], tangents[0] * _before(out, axis, 1), axis)
 
@@ -154,7 +154,7 @@ def _accumulated(function: Kernel, x: Array, axis: int) -> Any:
     return out
 
 
-def _log_add(x: Array, y: Array) -> Any:
+def _log_add(x: Array, y: Array) -> Array:
     """Return the logarithm of the sum of exponentials of complex numbers."""
     xp = module_of(x)
     swap = x.real < y.real
@@ -170,7 +170,7 @@ def _logcumsumexp(x: Array, axis: int) -> Any:
     return _accumulated(_log_add if d.kind == "c" else np.logaddexp, x, axis)
 
 
-def _fall(out: Any, axis: int) -> Any:
+def _fall(out: Value, axis: int) -> Value:
     """Return how much of each running sum is left in the next one; 1 between two that are empty, or infinite."""
     if out.shape[axis] == 0:
         return out
@@ -179,18 +179,18 @@ def _fall(out: Any, axis: int) -> Any:
     return where_p(stuck, 1, np.exp(where_p(stuck, 0, out) - where_p(stuck, 0, following)))
 
 
-def _part(x: Any, out: Any) -> Any:
+def _part(x: Value, out: Value) -> Value:
     """Return the part of each running sum that its own element is."""
     empty = out == -math.inf
     return where_p(empty, 0, np.exp(x - where_p(empty, 0, out)))
 
 
-def _logcumsumexp_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Any, params: tuple[Any, ...]) -> Any:
+def _logcumsumexp_tangent(tangents: Sequence[Any], inputs: Sequence[Any], out: Value, params: tuple[Any, ...]) -> Value:
     (t,), (x,), (axis,) = tangents, inputs, params
     return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
 
 
-def _logcumsumexp_x(g: Array, x: Array, out: Array, axis: int) -> Any:
+def _logcumsumexp_x(g: Array, x: Array, out: Array, axis: int) -> Value:
     return _part(x, out) * recur_p(_fall(out, axis), g, axis)
 
 
@@ -204,7 +204,7 @@ logcumsumexp_p: Primitive = parametric(
 )
 
 
-def _scanned(primitive: Primitive, input: Tensor, dim: int | None, *params: Any) -> Tensor:
+def _scanned(primitive: Primitive, input: Tensor, dim: int | None, *params: object) -> Tensor:
     """Return a scan along `dim`; a scalar is an axis of one."""
     rank = input.array.ndim
     axis = dim_in(dim, rank)
@@ -258,12 +258,12 @@ def cumprod_(input: Tensor, dim: int | None = None, *, dtype: object = None, axi
     return _cumprod_(input, axis) if input.array.ndim else input
 
 
-def _refuse_bool(dtype: Any, kernel: str) -> None:
+def _refuse_bool(dtype: DType | object, kernel: str) -> None:
     if dtype is not None and as_dtype(dtype).category == 0:
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool': give dtype another type of numbers")
 
 
-def _refuse_other(input: Tensor, dtype: Any) -> None:
+def _refuse_other(input: Tensor, dtype: DType | object) -> None:
     if dtype is not None and as_dtype(dtype).np != input.array.dtype:
         raise RuntimeError(
             f"Bad in-place call: input tensor dtype {title_of(input.array.dtype)} and output tensor dtype "
@@ -302,11 +302,13 @@ def _cummin(x: Array, axis: int) -> tuple[Array, Array]:
     return _cumulative_extreme(np.minimum, x, axis)
 
 
-def _extreme_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int) -> Any:
+def _extreme_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int) -> Value | None:
     return None if g[0] is None else ungathered(g[0], out[1], x_shape, axis)
 
 
-def _extreme_tangent(tangents: Sequence[Array], inputs: Sequence[Array], out: Sequence[Any], params: tuple[int]) -> Any:
+def _extreme_tangent(
+    tangents: Sequence[Array], inputs: Sequence[Array], out: Sequence[Any], params: tuple[int],
+) -> tuple[Tensor, None]:  # fmt: skip
     return gather_p(tangents[0], out[1], *params), None
 
 
@@ -331,13 +333,13 @@ def _run(primitive: Primitive, result: Any, input: Tensor, dim: int | None, out:
     return result(found if out is None else tuple(map(into, out, found)))
 
 
-def cummax(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
+def cummax(input: Tensor, dim: int | None = None, *, out: Out | Outs = None, axis: int | None = None) -> Any:
     """Find the largest element so far along `dim`, and its place."""
     dim = either(dim, axis)
     return _run(cummax_p, return_types.cummax, input, dim, out)
 
 
-def cummin(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
+def cummin(input: Tensor, dim: int | None = None, *, out: Out | Outs = None, axis: int | None = None) -> Any:
     """Find the smallest element so far along `dim`, and its place."""
     dim = either(dim, axis)
     return _run(cummin_p, return_types.cummin, input, dim, out)
@@ -387,7 +389,7 @@ def diff(
 
 
 def gradient(
-    input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1, axis: Any = None
+    input: Tensor, *, spacing: Any = None, dim: Dims = None, edge_order: int = 1, axis: Dims = None
 ) -> tuple[Tensor, ...]:
     """Estimate the derivative along each dim from neighbours on both sides; at the ends, from one side.
 
@@ -419,7 +421,7 @@ def gradient(
     return tuple(_slopes(input, axis, step, edge_order) for axis, step in zip(axes, steps))
 
 
-def _slopes(x: Tensor, axis: int, step: Any, order: int) -> Tensor:
+def _slopes(x: Tensor, axis: int, step: Tensor | float, order: int) -> Tensor:
     from .join import cat
 
     n = x.array.shape[axis]
@@ -436,7 +438,7 @@ def _slopes(x: Tensor, axis: int, step: Any, order: int) -> Tensor:
     def at(start: int, count: int) -> Tensor:
         return part(x, axis, start, count)
 
-    def gap(start: int, count: int) -> Any:
+    def gap(start: int, count: int) -> float | Tensor:
         return step if gaps is None else part(gaps, axis, start, count)
 
     def ends(first: int, second: int, distance: int) -> Tensor:

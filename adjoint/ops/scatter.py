@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, DType, Kernel, Number, Tensor
+from .._typing import Array, DType, Inputs, Kernel, Number, Operand, Out, Params, Shape, Tangents, Tensor, Value
 from ..core import device as places
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
@@ -22,7 +22,8 @@ from ..core.tensor import TensorBase
 from .arguments import dim_in, either, missing
 from .bounds import check_flat, check_index
 from .compare import zeros_p
-from .create import copy_for, into
+from .create import into
+from .create_like import copy_for
 from .gather import (
     check_mask,
     check_positions,
@@ -71,14 +72,14 @@ def _scatter_add(x: Array, y: Array, i: Array, axis: int) -> None:
     module_of(x).add.at(whole, at, y.reshape(picked) if y.shape == i.shape else y)
 
 
-def _scatter_batch(x: Any, y: Any, i: Any, axis: Any) -> Any:
+def _scatter_batch(x: Value, y: Value, i: Value, axis: int) -> Value:
     return scatter_p(x, grown(y, i.ndim), i, axis + 1)
 
 
 def batch_of_elements(rule: Kernel) -> Kernel:
     """Return a batching rule that takes 0-d elements, by giving them a dimension of size 1."""
 
-    def batch(x: Any, y: Any, i: Any, *params: Any) -> Any:
+    def batch(x: Value, y: Value, i: Value, *params: object) -> Any:
         if x.ndim > 1:
             return rule(x, y, grown(i, 2), *params)
         out = rule(grown(x, 2), grown(y, 2), grown(i, 2), *params)
@@ -87,7 +88,7 @@ def batch_of_elements(rule: Kernel) -> Kernel:
     return batch
 
 
-def tangents_of(tangents: Any, inputs: Any) -> tuple[Any, Any]:
+def tangents_of(tangents: Tangents, inputs: Inputs) -> tuple[Any, Any]:
     """Return tangents of the written tensor and of the values, zeros where there are none."""
     tx, ty = tangents[:2]
     zeros = _ZERO if getattr(inputs[1], "ndim", 0) == 0 else zeros_p(inputs[1])
@@ -175,8 +176,8 @@ def _reduction(reduce: str) -> str:
 
 
 def scatter(
-    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, value: Any = None,
-    reduce: str | None = None, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *,
+    value: Operand | None = None, reduce: str | None = None, out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` written along `dim` where `index` names places.
 
@@ -196,8 +197,8 @@ def scatter(
 
 
 def scatter_(
-    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, value: Any = None,
-    reduce: str | None = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *,
+    value: Operand | None = None, reduce: str | None = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Write `src` along `dim` where `index` names places, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -208,7 +209,7 @@ def scatter_(
     return _scatter_(input, values, index, axis)
 
 
-def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
+def _as_source(input: Tensor, index: Tensor, value: object) -> Tensor | TensorBase:
     if isinstance(value, TensorBase):
         return value
     if value is None:
@@ -219,7 +220,7 @@ def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
 
 @autocasting
 def scatter_add(
-    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, out: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` added along `dim` where `index` names places; names may repeat."""
@@ -229,7 +230,7 @@ def scatter_add(
 
 
 def scatter_add_(
-    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *, axis: int | None = None
 ) -> Tensor:
     """Add `src` along `dim` where `index` names places, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -249,11 +250,11 @@ def _scatter_reduce(x: Any, y: Array, i: Array, axis: int, reduce: str, include_
         if reduce in _JOINS:
             return scatter_reduce_p(x, y, i, axis, reduce, True)
     if reduce in _JOINS:
-        out = xp.array(x, order="C")
-        whole, at, picked = positions(out, i, axis)
+        joined = xp.array(x, order="C")
+        whole, at, picked = positions(joined, i, axis)
         getattr(xp, _JOINS[reduce].__name__).at(whole, at, xp.broadcast_to(y, i.shape).reshape(picked))
-        return out
-    out = scatter_add_p(x, y, i, axis)
+        return joined
+    out: Any = scatter_add_p(x, y, i, axis)
     if reduce == "mean":
         before, ones = xp.full(x.shape, int(include_self), np.int64), xp.ones(i.shape, np.int64)
         count = xp.maximum(scatter_add_p(before, ones, i, axis), 1)
@@ -273,7 +274,9 @@ def _start_of(dtype: DType, reduce: str) -> Number:
     return -math.inf if reduce == "amax" else math.inf
 
 
-def _scatter_reduce_joint(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, reduce: Any, include_self: Any) -> Any:
+def _scatter_reduce_joint(
+    g: Value, x: Value, y: Value, i: Value, out: Value, axis: int, reduce: Any, include_self: bool,
+) -> tuple[Value, Tensor, None]:  # fmt: skip
     if reduce == "sum":
         gx, gy = g, gather_p(g, i, axis)
     elif reduce == "mean":
@@ -295,7 +298,7 @@ def _scatter_reduce_joint(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, r
     return gx, gy, None
 
 
-def _scatter_prod(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, include_self: Any) -> tuple[Any, Any]:
+def _scatter_prod(g: Value, x: Value, y: Value, i: Value, out: Value, axis: int, include_self: bool) -> tuple[Any, Any]:
     """Return the gradients of a product, where factors that are zero must not hide the others.
 
     Beside one zero more, the gradient of a zero is zero, but depends on that other one, which second derivatives need:
@@ -312,17 +315,17 @@ def _scatter_prod(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, include_s
     return gx, where_p(absent, alone, gather_p(g * out, i, axis) / where_p(absent, 1, y))
 
 
-def _dtype_of(x: Any) -> Any:
+def _dtype_of(x: Value) -> Any:
     return x.array.dtype if isinstance(x, TensorBase) else x.dtype
 
 
-def _full_like(shaped: Any, typed: Any, value: Any) -> Any:
+def _full_like(shaped: Any, typed: Any, value: object) -> Any:
     """Return an array of one value, with the shape of one value and the dtype of another."""
     inner = shaped.array if isinstance(shaped, TensorBase) else shaped
     return literal(places.adopt(module_of(inner).full(shaped.shape, value, _dtype_of(typed))))
 
 
-def _scatter_reduce_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _scatter_reduce_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> Value:
     tx, ty = tangents[:2]
     x, y, i = inputs
     axis, reduce, include_self = params
@@ -363,8 +366,8 @@ def _check_reduce(reduce: str | None, op: str) -> None:
 
 
 def scatter_reduce(
-    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, reduce: str | None = None, *,
-    include_self: bool = True, out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Value | Operand | TensorBase | None = None,
+    reduce: str | None = None, *, include_self: bool = True, out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` reduced with the values of `src` that `index` sends to each place along `dim`."""
     dim = dim if axis is None else either(dim, axis)
@@ -374,8 +377,8 @@ def scatter_reduce(
 
 
 def scatter_reduce_(
-    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, reduce: str | None = None, *,
-    include_self: bool = True, axis: int | None = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Value | Operand | TensorBase | None = None,
+    reduce: str | None = None, *, include_self: bool = True, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Reduce `input` with the values of `src` that `index` sends to each place along `dim`, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -429,13 +432,13 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
 # --- Masks ------------------------------------------------------------------------------------------
 
 
-def _masked_scatter(x: Any, y: Any, mask: Any) -> Any:
+def _masked_scatter(x: Value, y: Value, mask: Value) -> Array:
     out = module_of(x).array(x, order="C")
     _put_masked(out, y, mask)
     return out
 
 
-def _put_masked(x: Any, y: Any, mask: Any) -> None:
+def _put_masked(x: Value, y: Any, mask: Value) -> None:
     mask = module_of(x).broadcast_to(mask, x.shape)
     count = int(mask.sum())
     if y.size < count:
@@ -445,7 +448,7 @@ def _put_masked(x: Any, y: Any, mask: Any) -> None:
     x[mask] = y.reshape(-1)[:count]
 
 
-def _masked_scatter_y(g: Any, mask: Any, y_shape: Any) -> Any:
+def _masked_scatter_y(g: Value, mask: Value, y_shape: Shape) -> Value:
     if is_batch(mask) or is_captured():
         return _masked_scatter_y_fixed(g, mask, y_shape)
     taken = masked_select_p(g, mask)
@@ -453,7 +456,7 @@ def _masked_scatter_y(g: Any, mask: Any, y_shape: Any) -> Any:
     return place_p(taken, (math.prod(y_shape),), (slice(0, count), ...)).reshape(y_shape)
 
 
-def _masked_scatter_y_fixed(g: Any, mask: Any, y_shape: Any) -> Any:
+def _masked_scatter_y_fixed(g: Value, mask: Value, y_shape: Shape) -> Value:
     """Do as `_masked_scatter_y`, in a fixed shape: what was not written adds to a place past the end."""
     from .scan import cumsum_p  # which stands on this room
 

@@ -8,33 +8,27 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor
+from .._typing import Array, DType, DTypeArg, Ints, MemoryFormat, Out, Shape, Tensor, Value
 from ..core import dtypes, layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
 from ..core.folding import shaping
-from ..core.nodes import Hidden, Node
+from ..core.nodes import Node
 from ..core.payload import Payload, is_batch, refuse_format
 from ..core.recorders import Primitive, parametric, unary
-from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
-from ..core.views import edge_of, expect_shape, leave_base, watch_base
-from ..core.writable import check_changeable, is_leaf_node
-from .arguments import dim_in, dims_in, either, missing, require_all_tensors, require_tensor, shape_from
+from ..core.tensor import TensorBase
+from .arguments import dim_in, either, missing, require_all_tensors, require_tensor, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
-    "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors",
-    "broadcast_to", "clone", "conj", "conj_physical", "flatten", "moveaxis", "movedim", "permute",
-    "ravel", "reshape", "resolve_conj", "resolve_neg", "squeeze", "swapaxes", "swapdims", "t",
-    "transpose", "unflatten", "unsqueeze",
+    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "clone", "conj", "conj_physical", "flatten", "ravel",
+    "reshape", "resolve_conj", "resolve_neg", "unflatten",
 ]  # fmt: skip
-_ALL = slice(None)
 
 # --- What the engine itself needs -------------------------------------------------------------------
 
@@ -62,7 +56,7 @@ sum_to_p: Primitive = parametric(
 )
 
 
-def _cast(x: Any, dtype: Any) -> Any:
+def _cast(x: Array, dtype: Any) -> Any:
     dtype = getattr(dtype, "np", dtype)  # inside a transform a rule may see tensors, whose dtype is adjoint's
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
@@ -80,7 +74,7 @@ cast_p: Primitive = parametric(
 )
 
 
-def cast(input: Any, dtype: Any) -> Any:
+def cast(input: Value, dtype: DTypeArg | DType) -> Tensor:
     """Return `input` as a NumPy dtype; whole numbers and truths have no gradient, and so no history."""
     out = cast_p(input, dtype)
     if out.node is not None and dtypes.of(dtype).category < 2:
@@ -88,7 +82,7 @@ def cast(input: Any, dtype: Any) -> Any:
     return out
 
 
-def _copy_strided(x: Any, strides: Any) -> Any:
+def _copy_strided(x: Value, strides: Shape) -> Any:
     """Return a copy whose memory is laid out by `strides`, as that of a base which views look at."""
     xp = module_of(x)
     reach = sum(abs(s) * (n - 1) for s, n in zip(strides, x.shape, strict=True)) + x.itemsize
@@ -127,7 +121,7 @@ ordered_p: Primitive = parametric(
 )
 
 
-def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+def clone(input: Tensor, *, memory_format: MemoryFormat = None) -> Tensor:
     """Copy `input`; gradients flow through the copy.
 
     The copy's dimensions lie in memory as those of `input` do, unless `memory_format` says otherwise.
@@ -154,7 +148,7 @@ contiguous_p: Primitive = unary(
 )
 
 
-def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(input: Tensor, memory_format: MemoryFormat = None) -> Tensor:
     """Return `input` in row-major memory, or in that of a memory format: itself if it already is."""
     if memory_format is None or memory_format is layout.contiguous_format:
         return input if input.array.flags.c_contiguous else contiguous_p(input)
@@ -182,7 +176,7 @@ def conj(input: Tensor) -> Tensor:
     return conj_p(input) if input.array.dtype.kind == "c" else input
 
 
-def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
+def conj_physical(input: Tensor, *, out: Out = None) -> Tensor:
     """Return the complex conjugate."""
     from .create import into
 
@@ -208,20 +202,20 @@ alias_p: Primitive = parametric(
 )
 
 
-def alias(input: Any) -> Tensor:
+def alias(input: Value | TensorBase) -> Tensor:
     """Return another tensor that looks at the same memory and has the same history."""
     return alias_p(input)
 
 
-def _reshape(x: Any, shape: Any) -> Any:
+def _reshape(x: Value, shape: Shape) -> Value:
     return x.reshape(shape)
 
 
-def _reshape_batch(x: Any, shape: Any) -> Any:
+def _reshape_batch(x: Value, shape: Shape) -> Value:
     return reshape_p(x, (x.shape[0], *shape))
 
 
-def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:
+def _explain_reshape(error: Exception, x: Any, shape: Shape) -> Exception | None:
     try:
         _resolved(shape_from((shape,)), x.size)
     except (RuntimeError, TypeError) as better:
@@ -284,7 +278,8 @@ def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
 
 
-def _sizes(sizes: tuple[Any, ...], named: Any) -> tuple[int, ...]:
+def sizes_from(sizes: tuple[Any, ...], named: Any) -> tuple[int, ...]:
+    """Return sizes that a function was given, as one sequence, as integers or by name."""
     if named is not None and not sizes:
         sizes = (named,)
     for n in sizes:
@@ -293,7 +288,7 @@ def _sizes(sizes: tuple[Any, ...], named: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _lies_as(array: Any, shape: tuple[int, ...]) -> bool:
+def _lies_as(array: Array, shape: tuple[int, ...]) -> bool:
     """Return whether an array's memory can be read in another shape as it lies."""
     if isinstance(array, Payload) or array.flags.c_contiguous:
         return True
@@ -314,7 +309,7 @@ def _lies_as(array: Any, shape: tuple[int, ...]) -> bool:
     return left == -1
 
 
-def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
+def view(input: Tensor, *shape: Any, dtype: DTypeArg | DType | None = None, size: Ints | None = None) -> Tensor:
     """Look at the same memory in another shape, or as another dtype.
 
     Examples
@@ -334,7 +329,7 @@ def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
         return view_dtype(input, shape[0] if dtype is None else dtype)
     if not shape and size is None:
         raise TypeError("view() received an invalid combination of arguments - got (), but expected a shape or a dtype")
-    wanted = _resolved(_sizes(shape, size), array.size)
+    wanted = _resolved(sizes_from(shape, size), array.size)
     if not _lies_as(array, wanted):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans "
@@ -348,7 +343,7 @@ def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
 _dtype_type = dtype
 
 
-def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
+def reshape(input: Tensor, *args: Any, shape: Ints | None = None) -> Tensor:
     """Give `input` another shape: a view of its memory where that is possible, otherwise a copy.
 
     Examples
@@ -366,7 +361,7 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
         return reshape_p(input, args)
     if not args and shape is None:
         raise missing("reshape", "shape")
-    wanted = _resolved(_sizes(args, shape), array.size)
+    wanted = _resolved(sizes_from(args, shape), array.size)
     return (reshape_p if _lies_as(array, wanted) else unsafe_view_p)(input, wanted)
 
 
@@ -416,7 +411,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape_p(contiguous(input), (input.array.size,))
 
 
-def unflatten(input: Tensor, dim: int | None = None, sizes: Any = None, *, axis: int | None = None) -> Tensor:
+def unflatten(input: Tensor, dim: int | None = None, sizes: Ints | None = None, *, axis: int | None = None) -> Tensor:
     """Split one dimension into several; one of `sizes` may be -1."""
     dim = dim if axis is None else either(dim, axis)
     shape = input.array.shape
@@ -436,127 +431,10 @@ def unflatten(input: Tensor, dim: int | None = None, sizes: Any = None, *, axis:
     return view(input, (*shape[:d], *_resolved(wanted, shape[d]), *shape[d + 1 :]))
 
 
-def _squeeze(x: Any, axes: Any) -> Any:
-    return x.squeeze(axes)
-
-
-_squeezes = [
-    parametric(
-        _squeeze,
-        x=lambda g, x_shape: g.reshape(x_shape),
-        view="always",
-        jvp="linear",
-        batch=lambda x, axes: squeeze_p(x, tuple(a + 1 for a in axes)),
-        name="squeeze" if form == 1 else f"squeeze_{form}",
-        node_name=f"SqueezeBackward{form}",
-        written=f"SqueezeBackward{form + 3}",
-        saved={"x_shape": "self_sym_sizes", "axes": "dim"},
-    )
-    for form in range(3)
-]
-squeeze_p: Primitive = _squeezes[1]
-
-
-def squeeze(input: Tensor, dim: Any = None, axis: Any = None) -> Tensor:
-    """Drop dimensions of size 1: all of them, or those of `dim` that are.
-
-    Examples
-    --------
-    >>> adjoint.zeros(1, 2, 1).squeeze(0).shape
-    adjoint.Size([2, 1])
-    """
-    dim = dim if axis is None else either(dim, axis)
-    try:
-        shape = input.array.shape
-    except AttributeError:
-        require_tensor(input, "input", "squeeze")
-        raise
-    if dim is None:
-        dims: Sequence[int] = range(len(shape))
-        form = 0
-    elif isinstance(dim, tuple | list):
-        dims, form = dims_in(dim, len(shape)) if dim else (), 2
-    else:
-        dims, form = dims_in(dim, len(shape)), 1
-    return _squeezes[form](input, tuple([d for d in dims if shape[d] == 1]))
-
-
-def _unsqueeze(x: Any, axis: Any) -> Any:
-    return x[(_ALL,) * axis + (None,)]
-
-
-unsqueeze_p: Primitive = parametric(
-    _unsqueeze,
-    x=lambda g, x_shape: g.reshape(x_shape),
-    view="always",
-    jvp="linear",
-    batch=lambda x, axis: unsqueeze_p(x, axis + 1),
-    saved={"axis": "dim"},
-    written="UnsqueezeBackward1",
-)
-
-
-def unsqueeze(input: Tensor, dim: int | None = None, axis: int | None = None) -> Tensor:
-    """Insert a dimension of size 1 at `dim`.
-
-    Examples
-    --------
-    >>> adjoint.zeros(2, 3).unsqueeze(1).shape
-    adjoint.Size([2, 1, 3])
-    """
-    dim = dim if axis is None else either(dim, axis)
-    try:
-        rank = input.array.ndim
-    except AttributeError:
-        require_tensor(input, "input", "unsqueeze")
-        raise
-    return unsqueeze_p(input, dim_in(dim, rank + 1))
-
-
-def atleast_1d(*tensors: Any) -> Any:
-    """Return each tensor with at least one dimension."""
-    return _each(tensors, lambda t: reshape(t, 1) if t.array.ndim == 0 else t)
-
-
-def atleast_2d(*tensors: Any) -> Any:
-    """Return each tensor with at least two dimensions, new ones in front."""
-
-    def grown(t: Tensor) -> Tensor:
-        rank = t.array.ndim
-        return reshape(t, 1, 1) if rank == 0 else unsqueeze_p(t, 0) if rank == 1 else t
-
-    return _each(tensors, grown)
-
-
-def atleast_3d(*tensors: Any) -> Any:
-    """Return each tensor with at least three dimensions: a vector becomes the middle one."""
-
-    def grown(t: Tensor) -> Tensor:
-        rank = t.array.ndim
-        if rank == 0:
-            return reshape(t, 1, 1, 1)
-        if rank == 1:
-            return unsqueeze_p(unsqueeze_p(t, 0), 2)
-        return unsqueeze_p(t, 2) if rank == 2 else t
-
-    return _each(tensors, grown)
-
-
-def _each(tensors: tuple[Any, ...], function: Any) -> Any:
-    if len(tensors) == 1:
-        if isinstance(tensors[0], TensorBase):
-            return function(tensors[0])
-        if not isinstance(tensors[0], tuple | list):
-            raise TypeError(f"expected a Tensor, or a sequence of them, but got {type(tensors[0]).__name__}")
-        tensors = tuple(tensors[0])
-    require_all_tensors(tensors)
-    return tuple(function(t) for t in tensors)
-
-
 # --- Repeating without memory -----------------------------------------------------------------------
 
 
-def _expand(x: Any, shape: Any) -> Any:
+def _expand(x: Array, shape: Shape) -> Any:
     lead = len(shape) - x.ndim
     strides: Any = [0] * lead
     if x.shape == shape[lead:]:
@@ -574,7 +452,7 @@ def _expand(x: Any, shape: Any) -> Any:
     return layout.expanded_view(x, shape, strides)
 
 
-def _expand_error(shape: Any, existing: Any) -> RuntimeError:
+def _expand_error(shape: Shape, existing: Any) -> RuntimeError:
     lead = len(shape) - len(existing)
     at = max(lead + i for i, n in enumerate(existing) if n not in (1, shape[lead + i]))
     return RuntimeError(
@@ -594,14 +472,14 @@ expand_p: Primitive = parametric(
 )
 
 
-def _lead(x: Any, rank: int) -> Any:
+def _lead(x: Value, rank: int) -> Value:
     """Return a batched value with size-1 axes after the batch axis, up to `rank` logical axes."""
     shape = x.shape
     missing = rank - len(shape) + 1
     return reshape_p(x, (shape[0], *(1,) * missing, *shape[1:])) if missing > 0 else x
 
 
-def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) -> Tensor:
+def expand(input: Tensor, *args: Ints, size: Ints | None = None, implicit: bool = False) -> Tensor:
     """Repeat dimensions of size 1 without using memory; -1 keeps a size as it is.
 
     Examples
@@ -610,7 +488,7 @@ def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) 
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
-    wanted = _sizes(args, size)
+    wanted = sizes_from(args, size)
     existing = input.array.shape
     lead = len(wanted) - len(existing)
     if lead < 0:
@@ -641,13 +519,13 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand(input, other.array.shape)
 
 
-def broadcast_to(input: Tensor, *args: Any, size: Any = None) -> Tensor:
+def broadcast_to(input: Tensor, *args: Ints, size: Ints | None = None) -> Tensor:
     """Expand `input` to a shape that it broadcasts to."""
     if not args and size is None:
         raise missing("broadcast_to", "size")
     if args and not isinstance(args[0], tuple | list):
         raise TypeError(f"broadcast_to(): argument 'size' (position 2) must be tuple of ints, not {args[0]!r}")
-    return expand(input, _sizes(args, size))
+    return expand(input, sizes_from(args, size))
 
 
 def broadcast_shapes(*shapes: Any) -> Any:
@@ -695,280 +573,3 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
             raise error
     shape = tuple(broadcast_shapes(*shapes))
     return tuple(expand_p(t, shape) for t in tensors)
-
-
-# --- Another order of dimensions --------------------------------------------------------------------
-
-
-def _permute(x: Any, axes: Any) -> Any:
-    return x.transpose(axes)
-
-
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    inverse = [0] * len(axes)
-    for i, a in enumerate(axes):
-        inverse[a] = i
-    return tuple(inverse)
-
-
-permute_p: Primitive = parametric(
-    _permute,
-    x=lambda g, axes: permute_p(g, _inverse(axes)),
-    view="always",
-    jvp="linear",
-    batch=lambda x, axes: permute_p(x, (0, *(a + 1 for a in axes))),
-    saved={"axes": "dims"},
-)
-
-
-def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
-    """Put the dimensions in another order.
-
-    Examples
-    --------
-    >>> adjoint.zeros(2, 3, 4).permute(2, 0, 1).shape
-    adjoint.Size([4, 2, 3])
-    """
-    try:
-        rank = input.array.ndim
-    except AttributeError:
-        require_tensor(input, "input", "permute")
-        raise
-    wanted = _sizes(args, dims)
-    if not args and dims is None:
-        raise missing("permute", "dims")
-    if len(wanted) == rank and not modes.unusual and min(wanted, default=0) >= 0:
-        try:
-            return permute_p(input, wanted)
-        except Exception:  # the checks below say it better
-            pass
-    if len(wanted) != rank:
-        raise RuntimeError(
-            "permute: number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(wanted)}"
-        )
-    axes = tuple(dim_in(d, rank) for d in wanted)
-    if len(set(axes)) != rank:
-        raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return permute_p(input, axes)
-
-
-def _swap(x: Any, axis0: Any, axis1: Any) -> Any:
-    return x.swapaxes(axis0, axis1) if x.ndim else x[...]
-
-
-transpose_p: Primitive = parametric(
-    _swap,
-    x=lambda g, axis0, axis1: transpose_p(g, axis0, axis1),
-    view="always",
-    jvp="linear",
-    batch=lambda x, axis0, axis1: transpose_p(x, axis0 + 1, axis1 + 1) if x.ndim > 1 else alias_p(x),
-    name="transpose",
-    saved={"axis0": "dim0", "axis1": "dim1"},
-    written="TransposeBackward1",
-)
-
-
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Exchange two dimensions.
-
-    Examples
-    --------
-    >>> adjoint.zeros(2, 3).transpose(0, 1).shape
-    adjoint.Size([3, 2])
-    """
-    try:
-        rank = input.array.ndim
-    except AttributeError:
-        require_tensor(input, "input", "transpose")
-        raise
-    return transpose_p(input, dim_in(dim0, rank), dim_in(dim1, rank))
-
-
-def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Exchange two dimensions."""
-    return transpose(input, axis0, axis1)
-
-
-def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Exchange two dimensions."""
-    return transpose(input, dim0, dim1)
-
-
-t_p: Primitive = parametric(
-    lambda x: x.T,
-    x=lambda g: t_p(g),
-    view="always",
-    name="t",
-    jvp="linear",
-    batch=lambda x: transpose_p(x, 1, 2) if x.ndim > 2 else alias_p(x),
-    written="TBackward1",
-)
-
-
-def t(input: Tensor) -> Tensor:
-    """Transpose a matrix; a vector or a number stays as it is."""
-    _check_matrix(input)
-    return t_p(input)
-
-
-def _check_matrix(input: Tensor, name: str = "t") -> None:
-    if input.array.ndim > 2:
-        raise RuntimeError(
-            f"{name}() expects a tensor with <= 2 dimensions, but self is {input.array.ndim}D; use .mT or transpose"
-        )
-
-
-def numpy_transpose(input: Tensor) -> Tensor:
-    """Reverse the order of the dimensions, as the property ``.T``."""
-    return permute_p(input, tuple(range(input.array.ndim - 1, -1, -1)))
-
-
-def matrix_transpose(input: Tensor) -> Tensor:
-    """Exchange the last two dimensions, as the property ``.mT``."""
-    rank = input.array.ndim
-    if rank == 0:
-        return view(input, ())
-    if rank < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
-    return transpose_p(input, rank - 2, rank - 1)
-
-
-def adjoint(input: Tensor) -> Tensor:
-    """Exchange the last two dimensions and conjugate, as the property ``.mH``."""
-    rank = input.array.ndim
-    if rank == 0:
-        return conj(view(input, ()))
-    if rank < 2:
-        raise RuntimeError(
-            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {rank}-D tensor."
-        )
-    return conj(transpose_p(input, rank - 2, rank - 1))
-
-
-def conjugate_transpose(input: Tensor) -> Tensor:
-    """Transpose and conjugate a matrix, as the property ``.H``."""
-    rank = input.array.ndim
-    if rank == 0:
-        return conj(input)
-    if rank != 2:
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor.")
-    return conj(transpose_p(input, 0, 1))
-
-
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Move dimensions to other places; the rest keep their order.
-
-    Examples
-    --------
-    >>> adjoint.zeros(2, 3, 4).movedim(0, -1).shape
-    adjoint.Size([3, 4, 2])
-    """
-    rank = input.array.ndim
-    given = [(d,) if hasattr(d, "__index__") else d for d in (source, destination)]
-    if not all(isinstance(d, tuple | list) for d in given) or isinstance(source, tuple | list) != isinstance(
-        destination, tuple | list
-    ):
-        kinds = ", ".join(type(d).__name__ for d in (source, destination))
-        raise TypeError(f"movedim() received an invalid combination of arguments - got (Tensor, {kinds})")
-    sources, destinations = map(tuple, given)
-    if len(sources) != len(destinations):
-        raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the same "
-            f"number of dims as destination ({list(destinations)} dims)"
-        )
-    start, end = [dim_in(d, rank) for d in sources], [dim_in(d, rank) for d in destinations]
-    for name, dims, said in (("source", start, sources), ("destination", end, destinations)):
-        if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(said)})")
-    if rank == 0:
-        return alias_p(input)
-    placed = dict(zip(end, start, strict=True))
-    rest = iter([d for d in range(rank) if d not in start])
-    return permute_p(input, tuple(placed[i] if i in placed else next(rest) for i in range(rank)))
-
-
-def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Move dimensions to other places; the rest keep their order."""
-    return movedim(input, source, destination)
-
-
-# --- In place: the tensor itself gets another shape -------------------------------------------------
-
-
-def become(input: Tensor, look: Callable[[], Tensor], operation: str) -> Tensor:
-    """Make `input` what a view of it, which `look` makes, is: its geometry and its history."""
-    if modes.unusual and isinstance(input.array, Payload):
-        edge_of(input)  # a view of what was written since becomes up to date
-    recording = modes.is_grad_enabled() and input.node is not None
-    check_changeable(input, recording, operation.removesuffix("_"))
-    seen = look()
-    old, array = input.array, seen.array
-    same = not isinstance(old, Payload) and old.shape == array.shape and old.strides == array.strides
-    if not recording:
-        expect_shape(input, array.shape)
-    if input.lineage is None and not same:
-        note_geometry(input)
-        if isinstance(old, Payload) and old.by_value:
-            input.lineage = seen.lineage = leave_base(input, seen)
-            watch_base(input)
-    input.array = array
-    if is_leaf_node(input.node) and type(input.node) is not Hidden:
-        input.node.follow(input)
-    if input.lineage is not None:
-        view: Any = seen.lineage  # `seen` is a view of it
-        input.lineage = input.lineage.followed(view)
-    storage_of(input)
-    node = seen.node if recording else input.node
-    if recording:
-        node.op = node.op.in_place()
-    if isinstance(array, Payload) and array.by_value:  # no view of it has another value
-        ledger_of(storage_of(input)).version += 1
-    else:
-        note_write(input, operation)
-    if recording:
-        retain_later(input, old_too=True)  # the gradient of what it was, as in torch
-        input.node = node
-        if input.lineage is not None:
-            watch_base(input)
-    return input
-
-
-def t_(input: Tensor) -> Tensor:
-    """Transpose a matrix, in place."""
-
-    def look() -> Tensor:
-        _check_matrix(input, "t_")
-        return t_p(input)
-
-    return become(input, look, "t_")
-
-
-def transpose_(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Exchange two dimensions, in place."""
-    return become(input, lambda: transpose(input, dim0, dim1), "transpose_")
-
-
-def swapaxes_(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Exchange two dimensions, in place."""
-    return become(input, lambda: transpose(input, axis0, axis1), "swapaxes_")
-
-
-def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Exchange two dimensions, in place."""
-    return become(input, lambda: transpose(input, dim0, dim1), "swapdims_")
-
-
-def squeeze_(input: Tensor, dim: Any = ..., axis: Any = None) -> Tensor:
-    """Drop dimensions of size 1, in place."""
-    if dim is None:
-        raise TypeError("squeeze_() received an invalid combination of arguments - got (NoneType)")
-    dim = None if dim is ... else dim
-    dim = dim if axis is None else either(dim, axis)
-    return become(input, lambda: squeeze(input, dim), "squeeze_")
-
-
-def unsqueeze_(input: Tensor, dim: int | None = None, axis: int | None = None) -> Tensor:
-    """Insert a dimension of size 1, in place."""
-    dim = dim if axis is None else either(dim, axis)
-    return become(input, lambda: unsqueeze(input, dim), "unsqueeze_")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import DeviceLike, DTypeArg, LayoutArg, Tensor, Value
 from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
@@ -16,6 +16,7 @@ from ..core.dtypes import as_dtype, default, float32, of
 from ..core.observation import literal
 from .arguments import dtype_of
 from .create import finish
+from .dimensions import transpose_p
 from .fft import c2c_p, c2r_p, r2c_p
 from .index import slice_p
 from .kinds import view_as_real
@@ -23,7 +24,7 @@ from .literals import depth_outside, real_of
 from .parts import refold_p, unfold_p
 from .precision import autocasting
 from .reduce import widened
-from .shape import cast_p, expand_p, reshape_p, transpose_p
+from .shape import cast_p, expand_p, reshape_p
 from .slices import index_select_p
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
 # --- Windows, as in ``adjoint.signal.windows`` ------------------------------------------------------
 
 
-def _checked_window(name: str, M: int, dtype: Any, layout: Any) -> Any:
+def _checked_window(name: str, M: int, dtype: DTypeArg, layout: LayoutArg) -> Any:
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     wanted = default() if dtype is None else as_dtype(dtype)
@@ -47,8 +48,9 @@ def _checked_window(name: str, M: int, dtype: Any, layout: Any) -> Any:
 
 
 def _window(
-    name: str, M: int, sym: bool, dtype: Any, layout: Any, device: Any, requires_grad: bool, shape: Any
-) -> Tensor:
+    name: str, M: int, sym: bool, dtype: DTypeArg, layout: LayoutArg, device: DeviceLike, requires_grad: bool,
+    shape: Any,
+) -> Tensor:  # fmt: skip
     """Return a window: `shape` gives its values at places 0 to `span`; a periodic one leaves out the last."""
     wanted = _checked_window(name, M, dtype, layout)
     if M < 2:
@@ -61,8 +63,8 @@ def _window(
 
 
 def general_cosine(
-    M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, a: Iterable[float], sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window that is a sum of cosines with weights `a`, of alternating signs."""
     if not isinstance(a, Iterable):
@@ -71,15 +73,15 @@ def general_cosine(
     if not weights:
         raise ValueError("Coefficients cannot be empty")
 
-    def shape(t: Any, span: int) -> Any:
+    def shape(t: Value, span: int) -> Any:
         return sum((-1) ** k * w * np.cos(2 * np.pi * k * t / span) for k, w in enumerate(weights))
 
     return _window("general_cosine", M, sym, dtype, layout, device, requires_grad, shape)
 
 
 def general_hamming(
-    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window ``alpha - (1 - alpha) * cos``."""
     alpha = real_of(alpha, "alpha", "general_hamming")
@@ -89,15 +91,17 @@ def general_hamming(
 
 
 def hamming(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    M: int, *, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return a Hamming window."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def hann(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    M: int, *, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return a Hann window.
 
     Examples
@@ -111,8 +115,9 @@ def hann(
 
 
 def blackman(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    M: int, *, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return a Blackman window."""
     _checked_window("blackman", M, dtype, layout)
     return general_cosine(
@@ -121,16 +126,18 @@ def blackman(
 
 
 def nuttall(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    M: int, *, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return a Nuttall window, of least side lobes."""
     weights = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def bartlett(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    M: int, *, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return a triangular window."""
     return _window(
         "bartlett", M, sym, dtype, layout, device, requires_grad, lambda t, span: 1 - np.abs(2 * t / span - 1)
@@ -138,8 +145,9 @@ def bartlett(
 
 
 def cosine(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    M: int, *, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return half a period of a sine."""
     return _window(
         "cosine", M, sym, dtype, layout, device, requires_grad, lambda t, span: np.sin(np.pi * (t + 0.5) / (span + 1))
@@ -147,8 +155,8 @@ def cosine(
 
 
 def exponential(
-    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: DTypeArg = None,
+    layout: LayoutArg = None, device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window that falls off exponentially from its center, by 1/e over `tau` places."""
     tau = real_of(tau, "tau", "exponential")
@@ -157,15 +165,15 @@ def exponential(
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
 
-    def shape(t: Any, span: int) -> Any:
+    def shape(t: Value, span: int) -> Any:
         return np.exp(-np.abs(t - (span / 2 if center is None else center)) / tau)
 
     return _window("exponential", M, sym, dtype, layout, device, requires_grad, shape)
 
 
 def gaussian(
-    M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, std: float = 1.0, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window of the shape of a normal distribution."""
     std = real_of(std, "std", "gaussian")
@@ -184,15 +192,15 @@ def gaussian(
 
 
 def kaiser(
-    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    M: int, *, beta: float = 12.0, sym: bool = True, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a Kaiser window; a larger `beta` makes it narrower."""
     beta = real_of(beta, "beta", "kaiser")
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
 
-    def shape(t: Any, span: int) -> Any:
+    def shape(t: Value, span: int) -> Any:
         return np.i0(beta * np.sqrt(np.maximum(1 - (2 * t / span - 1) ** 2, 0))) / np.i0(beta)
 
     return _window("kaiser", M, sym, dtype, layout, device, requires_grad, shape)
@@ -203,7 +211,7 @@ def _old(
     make: Callable[..., Tensor],
     length: int,
     periodic: bool,
-    dtype: Any,
+    dtype: DTypeArg,
     options: dict[str, Any],
     **more: Any,
 ) -> Tensor:
@@ -219,8 +227,8 @@ def _old(
 
 
 def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a Hann window, periodic unless asked otherwise.
 
@@ -234,8 +242,8 @@ def hann_window(
 
 
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: DTypeArg = None,
+    layout: LayoutArg = None, device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window ``alpha - beta * cos``, periodic unless asked otherwise."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
@@ -243,8 +251,8 @@ def hamming_window(
 
 
 def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a triangular window, periodic unless asked otherwise."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
@@ -252,8 +260,8 @@ def bartlett_window(
 
 
 def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, *, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a Blackman window, periodic unless asked otherwise."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
@@ -261,8 +269,8 @@ def blackman_window(
 
 
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DTypeArg = None, layout: LayoutArg = None,
+    device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a Kaiser window, periodic unless asked otherwise."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}

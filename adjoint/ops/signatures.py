@@ -42,11 +42,12 @@ STEP = frozenset((
 ))  # fmt: skip
 # Modules whose functions do little more than call a primitive; modules of which that is true of a method, whose first
 # argument is a tensor; and modules of short functions.
-DIRECT = frozenset(("compare", "elementwise", "power"))
+DIRECT = frozenset(("compare", "elementwise", "power", "trigonometry"))
 METHODS = DIRECT | {
-    "activation", "convert", "copies", "create", "index", "kinds", "memory", "piecewise", "questions", "shape",
+    "activation", "convert", "copies", "create", "create_like", "dimensions", "index", "kinds", "memory", "piecewise",
+    "questions", "shape",
 }  # fmt: skip
-SHORT = METHODS - {"create"}
+SHORT = METHODS - {"create", "create_like"}
 # Functions of these modules that take so long that they compare first.
 LONG = frozenset((
     "addcdiv", "addcdiv_", "addcmul", "addcmul_", "bernoulli", "fill", "index_put", "index_put_", "lerp", "lerp_",

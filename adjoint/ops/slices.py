@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Shape, Tensor, Value
+from .._typing import Array, Operand, Out, Shape, Tensor, Value
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
@@ -47,7 +47,7 @@ def _index_select(x: Array, i: Array, axis: int) -> Array:
     return (x if x.ndim else x.reshape(1)).take(i, axis=axis)
 
 
-def _row_batch(x: Array, i: Value, axis: int) -> Value:
+def _row_batch(x: Value, i: Value, axis: int) -> Value:
     """Return one index per element of a batch as an index for `gather`: it names whole slices."""
     i = grown(i, 2)
     shape = (i.shape[0], *(1,) * axis, i.shape[1], *(1,) * (x.ndim - axis - 2))
@@ -74,7 +74,7 @@ def _zeros(g: Array, shape: Shape) -> Array:
 
 
 def index_select(
-    input: Tensor, dim: int | None = None, index: Any = None, *, out: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, *, out: Out = None, axis: int | None = None
 ) -> Tensor:
     """Copy the slices along `dim` that a vector names.
 
@@ -93,7 +93,7 @@ def index_select(
     return into(out, result if input.array.ndim else reshape(result, ()) if index.array.size == 1 else result)
 
 
-def _filling(y: Any, x: Any, i: Any, axis: Any) -> Any:
+def _filling(y: Value, x: Value, i: Value, axis: int) -> Value:
     """Return the one value of each element of a batch, at the shape of the slices it fills."""
     return expand_p(reshape_p(y, (y.shape[0], *(1,) * (x.ndim - 1))), _row_batch(x, i, axis).shape)
 
@@ -174,8 +174,8 @@ def _slices_operands(input: Tensor, dim: int | None, index: Tensor, source: Any,
 
 
 def index_add(
-    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, alpha: Any = 1,
-    out: Any = None, axis: int | None = None,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, alpha: Operand = 1,
+    out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `alpha` times slices of `source` added where a vector names them.
 
@@ -191,7 +191,7 @@ def index_add(
 
 
 def index_add_(
-    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, alpha: Any = 1,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, alpha: Operand = 1,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Add `alpha` times slices of `source` where a vector names them, in place."""
@@ -202,7 +202,7 @@ def index_add_(
 
 @autocasting
 def index_copy(
-    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, out: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with slices of `source` where a vector names them."""
@@ -212,7 +212,7 @@ def index_copy(
 
 
 def index_copy_(
-    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, axis: int | None = None
 ) -> Tensor:
     """Write slices of `source` where a vector names them, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -220,7 +220,7 @@ def index_copy_(
     return _index_copy_(input, source, index, axis)
 
 
-def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op: str) -> tuple[int, Tensor, Any]:
+def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: object, op: str) -> tuple[int, Tensor, Any]:
     check_vector(index, op)
     if isinstance(value, TensorBase):
         if value.array.ndim:
@@ -238,7 +238,7 @@ def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op
 
 
 def index_fill(
-    input: Tensor, dim: int | None = None, index: Any = None, value: Any = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, value: Operand | None = None, *, axis: int | None = None
 ) -> Tensor:
     """Return `input` with one value in the slices that a vector names."""
     dim = dim if axis is None else either(dim, axis)
@@ -248,7 +248,7 @@ def index_fill(
 
 
 def index_fill_(
-    input: Tensor, dim: int | None = None, index: Any = None, value: Any = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, value: Operand | None = None, *, axis: int | None = None
 ) -> Tensor:
     """Write one value into the slices that a vector names, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -267,7 +267,7 @@ def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Ten
 
 def index_reduce(
     input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, reduce: str | None = None, *,
-    include_self: bool = True, out: Any = None, axis: int | None = None,
+    include_self: bool = True, out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` reduced ("prod", "mean", "amax", "amin") with the slices of `source` sent to each place."""
     dim = dim if axis is None else either(dim, axis)

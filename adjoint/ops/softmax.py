@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Tensor
+from .._typing import Array, Dims, DType, DTypeArg, Out, Tensor, Value
+from ..core import dtypes
 from ..core.dtypes import default, of
 from ..core.recorders import Primitive
 from .arguments import dim_in, dims_in, either, missing, require_tensors
@@ -14,8 +15,6 @@ from .create import into
 from .reduce import as_given, title_of
 from .rows import Row, exp_below, rowwise, where_p
 from .shape import cast_p, reshape_p
-
-Dims = Any
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -42,7 +41,7 @@ logsumexp_p: Primitive = rowwise(
 
 
 def logsumexp(
-    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Out = None, keepdims: bool = False,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
     """Log of the sum of exponentials along `dim`, without overflow.
@@ -83,7 +82,9 @@ softmax_p: Primitive = rowwise("softmax", _softmax, x=_softmax_x, over="axis", s
 log_softmax_p: Primitive = rowwise("log_softmax", _log_softmax, x=_log_softmax_x, over="axis", saved={"axis": "dim"})
 
 
-def _along(primitive: Any, input: Tensor, dim: int | None, dtype: Any, out: Any) -> Tensor:
+def _along(
+    primitive: Primitive, input: Tensor, dim: int | None, dtype: DType | dtypes.dtype | None, out: Value | None,
+) -> Tensor:  # fmt: skip
     try:
         input = as_given(input, dtype)
         a = input.array
@@ -104,8 +105,9 @@ def _along(primitive: Any, input: Tensor, dim: int | None, dtype: Any, out: Any)
 
 
 def softmax(
-    input: Tensor, dim: int | None = None, dtype: Any = None, *, out: Any = None, axis: int | None = None
-) -> Tensor:
+    input: Tensor, dim: int | None = None, dtype: DTypeArg | DType | None = None, *, out: Out = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Exponentials along `dim`, divided by their sum.
 
     Examples
@@ -118,7 +120,7 @@ def softmax(
 
 
 def log_softmax(
-    input: Tensor, dim: int | None = None, dtype: Any = None, *, out: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, dtype: DTypeArg = None, *, out: Out = None, axis: int | None = None
 ) -> Tensor:
     """Logarithm of the softmax along `dim`, computed without taking it."""
     dim = dim if axis is None else either(dim, axis)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
-from .._typing import Tensor
+from .._typing import DType, DTypeArg, Tensor
 from ..core.layout import contiguous_format
-from .create import empty_like, zeros_like
+from .create_like import empty_like, zeros_like
 from .elementwise import add_p, div_p, neg_p
 from .literals import depth_outside
 from .random import exponential_
@@ -23,19 +22,21 @@ def _implied(name: str, rank: int, stacklevel: int) -> int:
     return 0 if rank in (0, 1, 3) else 1
 
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeArg | DType | None = None,
+) -> Tensor:  # fmt: skip
     """Exponentials along `dim`, divided by their sum."""
     return softmax_along(input, _implied("softmax", input.array.ndim, _stacklevel) if dim is None else dim, dtype)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeArg = None) -> Tensor:
     """Logarithm of the softmax along `dim`, computed without taking it."""
     return log_softmax_along(
         input, _implied("log_softmax", input.array.ndim, _stacklevel) if dim is None else dim, dtype
     )
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeArg = None) -> Tensor:
     """Softmax of the negated input: the least gets the most."""
     dim = _implied("softmin", input.array.ndim, _stacklevel) if dim is None else dim
     return softmax_along(neg_p(input), dim, dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
-from .._typing import Array, Tensor
+from .._typing import Array, Dims, DType, Operand, Out, Outs, Tensor, Value
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.folding import fold
@@ -21,9 +21,10 @@ from .arguments import dim_in, either, require_tensor
 from .compare import zeros_p
 from .convert import host, values_of
 from .create import apart, into
+from .dimensions import squeeze_p
 from .gather import gather_p, gathering
 from .looping import looped
-from .shape import cast_p, reshape, squeeze_p
+from .shape import cast_p, reshape
 
 _ALL = slice(None)
 
@@ -32,7 +33,7 @@ _ALL = slice(None)
 # NaN counts as larger than every number, as in torch.
 
 
-def _argsort(x: Array, axis: int, descending: bool) -> Any:
+def _argsort(x: Array, axis: int, descending: bool) -> Value:
     if x.dtype.kind == "c":
         raise RuntimeError("Sort does not support complex dtypes on CPU")
     if x.dtype.name == "bfloat16":
@@ -56,7 +57,7 @@ argsort_p: Primitive = parametric(
 )
 
 
-def _best(x: Array, axis: int, count: int, largest: bool) -> Any:
+def _best(x: Array, axis: int, count: int, largest: bool) -> Array:
     """Return the indices of the `count` largest or smallest elements along an axis, best first."""
     order = argsort_p(x, axis, largest)
     return module_of(x).ascontiguousarray(order[(*(_ALL,) * axis, slice(0, count))])
@@ -72,8 +73,8 @@ sort_p, topk_p, kthvalue_p = gathering("sort"), gathering("topk"), gathering("kt
 
 
 def sort(
-    input: Tensor, dim: Any = -1, descending: bool = False, stable: bool | None = None, *, out: Any = None,
-    axis: Any = None,
+    input: Tensor, dim: Dims = -1, descending: bool = False, stable: bool | None = None, *, out: Out = None,
+    axis: Dims = None,
 ) -> Any:  # fmt: skip
     """Sort along `dim`; return values and the indices they came from. Equal elements keep their order.
 
@@ -113,7 +114,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None,
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Out | Outs = None,
     axis: int | None = None,
 ) -> Any:  # fmt: skip
     """Return the `k` largest (or smallest) elements along `dim`, best first, and their indices.
@@ -140,7 +141,7 @@ def topk(
 
 
 def kthvalue(
-    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Return the `k`-th smallest element along `dim`, counted from 1, and its index.
@@ -170,7 +171,7 @@ def kthvalue(
 # --- Searching --------------------------------------------------------------------------------------
 
 
-def _searchsorted(x: Any, y: Any, right: bool, dtype: Any) -> Any:
+def _searchsorted(x: Array, y: Array, right: bool, dtype: Any) -> Array:
     side = "right" if right else "left"
     xp = module_of(x)
     x, y = (v.astype(np.float32) if v.dtype.name == "bfloat16" else v for v in (x, y))
@@ -194,7 +195,7 @@ searchsorted_p: Primitive = nary(
 )
 
 
-def _searchsorted_batch(x: Any, y: Any, right: bool, dtype: Any) -> Any:
+def _searchsorted_batch(x: Value, y: Value, right: bool, dtype: DType) -> Value:
     size = x.shape[0]
     if x.ndim == 2:  # one sequence for every element of the batch
         found = searchsorted_p(x, y.reshape(size, -1), right, dtype)
@@ -203,7 +204,7 @@ def _searchsorted_batch(x: Any, y: Any, right: bool, dtype: Any) -> Any:
 
 
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    sorted_sequence: Tensor, input: Operand, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Any = None, out: Tensor | None = None, self: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return where each value would be inserted to keep a sequence (or one per row) sorted.
@@ -249,7 +250,7 @@ def searchsorted(
 
 
 def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+    input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
     """Return between which of the sorted `boundaries` each value lies."""
     require_tensor(boundaries, "boundaries", "bucketize")
@@ -261,7 +262,7 @@ def bucketize(
 # --- Distinct values --------------------------------------------------------------------------------
 
 
-def _results(input: Tensor, found: list[Any]) -> Any:
+def _results(input: Tensor, found: list[Any]) -> Tensor | tuple[Tensor, ...]:
     place = device_of(input.array)
     tensors = tuple(wrap(place_array(f, place)) for f in found)
     return tensors[0] if len(tensors) == 1 else tensors
@@ -270,7 +271,7 @@ def _results(input: Tensor, found: list[Any]) -> Any:
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
-) -> Any:  # fmt: skip
+) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Return the distinct elements, or slices along `dim`, in order; where each came from; how many there were.
 
     Examples
@@ -296,7 +297,7 @@ def _unique(array: Any, return_inverse: bool, return_counts: bool, dim: int | No
 
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Return elements, or slices along `dim`, without those equal to the one before.
 
     Examples
@@ -327,8 +328,9 @@ def _runs(array: Any, return_inverse: bool, return_counts: bool, dim: int | None
 
 @looped
 def isin(
-    elements: Any = None, test_elements: Any = None, *, assume_unique: bool = False, invert: bool = False,
-    element: Any = None, test_element: Any = None, out: Tensor | None = None,
+    elements: Operand | None = None, test_elements: Operand | None = None, *, assume_unique: bool = False,
+    invert: bool = False, element: Operand | None = None, test_element: Operand | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return which elements occur among `test_elements`.
 
@@ -370,7 +372,7 @@ def _places(array: Any) -> tuple[Any, ...]:
     return tuple((array.reshape(1) if array.ndim == 0 else array).nonzero())
 
 
-def _rows(array: Any) -> Any:
+def _rows(array: Value | tuple[Any, ...]) -> Array:
     return np.argwhere(values_of(array, "nonzero()"))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, Number, Tensor
+from .._typing import Array, Number, Tensor, Value
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
@@ -27,7 +27,7 @@ _SQRT_PI = math.sqrt(math.pi)
 _SQRT_2 = math.sqrt(2)
 
 
-def _no_gradient(name: str) -> Any:
+def _no_gradient(name: str) -> Tensor:
     raise NotImplementedError(
         f"the derivative for '{name}' with respect to its first argument is not implemented: detach() it"
     )
@@ -81,7 +81,7 @@ ndtri_p = unary(
 )
 
 
-def _log_ndtr_x(g: Any, x: Any, out: Any) -> Any:
+def _log_ndtr_x(g: Value, x: Value, out: Value) -> Value:
     # Above 0 erfcx grows beyond all floats, below the difference of two large numbers would lose digits.
     above = np.exp(-0.5 * x * x - out) / math.sqrt(2 * math.pi)
     below = math.sqrt(2 / math.pi) / erfcx_p(where_p(x > 0, 0, x) * (-1 / _SQRT_2))
@@ -250,7 +250,7 @@ def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None =
     return into(out, zeta_p(input, other))
 
 
-def _igamma_y(g: Any, x: Any, y: Any) -> Any:
+def _igamma_y(g: Value, x: Value, y: Value) -> Any:
     return g * np.exp((x - 1) * np.log(y) - y - lgamma_p(x))
 
 
@@ -287,228 +287,18 @@ def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 
 gammainc, gammaincc = igamma, igammac
 
-# --- Bessel functions ---------------------------------------------------------------------------------
-
-
-def _ratio(out: Any, x: Any, at_zero: float) -> Any:
-    """Return ``out / x``, with its limit where `x` is zero, or so small that `out` has lost digits."""
-    zero = x * x == 0
-    return where_p(zero, at_zero, out / where_p(zero, 1, x))
-
-
-def _i1e_x(g: Any, x: Any, out: Any) -> Any:
-    return g * (i0e_p(x) - out * np.sign(x) - _ratio(out, x, 0.5))
-
-
-i0_p: Primitive = unary(special("i0"), x=lambda g, x: g * i1_p(x), floating=True, name="i0", holomorphic=False)
-i0e_p: Primitive = unary(
-    special("i0e"), x=lambda g, x, out: g * (i1e_p(x) - np.sign(x) * out), floating=True, holomorphic=False,
-    node_name="SpecialI0EBackward0",
-)  # fmt: skip
-i1_p: Primitive = unary(
-    special("i1"), x=lambda g, x, out: g * (i0_p(x) - _ratio(out, x, 0.5)), floating=True, holomorphic=False,
-    node_name="SpecialI1Backward0",
-)  # fmt: skip
-i1e_p: Primitive = unary(special("i1e"), x=_i1e_x, floating=True, holomorphic=False, node_name="SpecialI1EBackward0")
-i0_ = inplace(i0_p)
-
-bessel_j0_p: Primitive = unary(
-    special("j0"), x=lambda g, x: -g * bessel_j1_p(x), floating=True, name="bessel_j0", holomorphic=False
-)
-bessel_j1_p: Primitive = unary(
-    special("j1"), x=lambda g, x, out: g * (bessel_j0_p(x) - _ratio(out, x, 0.5)), floating=True,
-    name="bessel_j1", holomorphic=False,
-)  # fmt: skip
-bessel_y0_p: Primitive = unary(
-    special("y0"), x=lambda g, x: -g * bessel_y1_p(x), floating=True, name="bessel_y0", holomorphic=False
-)
-bessel_y1_p: Primitive = unary(
-    special("y1"), x=lambda g, x, out: g * (bessel_y0_p(x) - out / x), floating=True, name="bessel_y1",
-    holomorphic=False,
-)  # fmt: skip
-bessel_k0_p: Primitive = unary(
-    special("k0"),
-    x=lambda g, x: -g * bessel_k1_p(x),
-    floating=True,
-    name="modified_bessel_k0",
-    holomorphic=False,
-)
-bessel_k1_p: Primitive = unary(
-    special("k1"),
-    x=lambda g, x, out: -g * (bessel_k0_p(x) + out / x),
-    floating=True,
-    name="modified_bessel_k1",
-    holomorphic=False,
-)
-bessel_k0e_p: Primitive = unary(
-    special("k0e"), x=lambda g, x, out: g * (out - bessel_k1e_p(x)), floating=True,
-    name="scaled_modified_bessel_k0", holomorphic=False,
-)  # fmt: skip
-bessel_k1e_p: Primitive = unary(
-    special("k1e"), x=lambda g, x, out: g * (out - bessel_k0e_p(x) - out / x), floating=True,
-    name="scaled_modified_bessel_k1", holomorphic=False,
-)  # fmt: skip
-
-
-@public(i0_p)
-def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 0."""
-
-
-@public(i0e_p)
-def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(-|x|) * i0(x)``."""
-
-
-@public(i1_p)
-def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 1."""
-
-
-@public(i1e_p)
-def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(-|x|) * i1(x)``."""
-
-
-def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 0."""
-    return into(out, i0_p(input))
-
-
-def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 1."""
-    return into(out, i1_p(input))
-
-
-@public(bessel_j0_p)
-def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the first kind, order 0."""
-
-
-@public(bessel_j1_p)
-def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the first kind, order 1."""
-
-
-@public(bessel_y0_p)
-def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the second kind, order 0."""
-
-
-@public(bessel_y1_p)
-def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the second kind, order 1."""
-
-
-def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the second kind, order 0."""
-    return into(out, bessel_k0_p(input))
-
-
-def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the second kind, order 1."""
-    return into(out, bessel_k1_p(input))
-
-
-def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(x) * modified_bessel_k0(x)``."""
-    return into(out, bessel_k0e_p(input))
-
-
-def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(x) * modified_bessel_k1(x)``."""
-    return into(out, bessel_k1e_p(input))
-
-
-def _airy(part: int) -> Callable[..., Any]:
-    """Return the kernel of Ai, or of its derivative, which are 0 where SciPy finds them too small."""
-    kernel = special("airy", part)
-    return lambda x: np.where((x > 200) & np.isfinite(x) & np.isnan(out := kernel(x)), out.dtype.type(0), out)
-
-
-airy_ai_p: Primitive = unary(
-    _airy(0), x=lambda g, x: g * airy_slope_p(x), floating=True, name="airy_ai", holomorphic=False
-)
-airy_slope_p: Primitive = unary(
-    _airy(1),
-    x=lambda g, x: g * (x * airy_ai_p(x)),
-    floating=True,
-    name="airy_slope",
-    holomorphic=False,
-)
-
-
-@public(airy_ai_p)
-def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Airy function Ai."""
-
-
-@in_single
-def _sinc(x: Any) -> Any:
-    angle = x * math.pi
-    return np.where(x == 0, x.dtype.type(1), np.sin(angle) / np.where(x == 0, x.dtype.type(1), angle))
-
-
-@in_single
-def _spherical(x: Any) -> Any:
-    out = np.sin(x) / np.where(x == 0, x.dtype.type(1), x)
-    return np.where(x == 0, x.dtype.type(1), np.where(np.isinf(x), x.dtype.type(0), out))
-
-
-def _sine_quotient_x(g: Any, x: Any, rate: float) -> Any:
-    """Return the gradient of ``sin(rate * x) / (rate * x)``: near 0, where it would subtract like numbers, a series."""
-    angle = x * rate
-    near = np.abs(angle) < 0.5
-    small = where_p(near, angle, 0)
-    square = small * small
-    series: Any = 0
-    for k in (172972800, 1330560, 15120, 280, 10, 1):
-        series = 1 / k - square * series
-    far = (angle * np.cos(angle) - np.sin(angle)) / where_p(near, 1, angle * x)
-    return g * where_p(near, small * series * (-rate / 3), far)
-
-
-def _sinc_x(g: Any, x: Any) -> Any:
-    return _sine_quotient_x(g, x, math.pi)
-
-
-def _spherical_x(g: Any, x: Any) -> Any:
-    return _sine_quotient_x(g, x, 1.0)
-
-
-def _spherical_of_reals(x: Any) -> Any:
-    if x.dtype.kind == "c":
-        raise not_implemented("spherical_bessel_j0_cpu", x)
-    return _spherical(x)
-
-
-sinc_p = unary(_sinc, x=_sinc_x, floating=True, name="sinc")
-sinc_ = inplace(sinc_p)
-spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True, name="spherical_bessel_j0")
-
-
-@public(sinc_p)
-def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``sin(pi x) / (pi x)``, which is 1 at 0."""
-
-
-@public(spherical_bessel_j0_p)
-def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``sin(x) / x``, which is 1 at 0."""
-
-
 # --- Logarithms ---------------------------------------------------------------------------------------
 
 
 @in_single
-def _logit(x: Any, eps: Any) -> Any:
+def _logit(x: Array, eps: float | None) -> Array:
     if eps is not None:
         # Not a clamp: with `eps` above one half the bounds are crossed, and the lower one is tried first.
         x = np.where(x < eps, x.dtype.type(eps), np.minimum(x, x.dtype.type(1 - eps)))
     return np.log(x / (1 - x))
 
 
-def _logit_x(g: Any, x: Any, eps: Any) -> Any:
+def _logit_x(g: Value, x: Value, eps: float | None) -> Value:
     if eps is None or eps < 0:
         return where_p((x >= 0) & (x <= 1), g / (x * (1 - x)), math.nan)
     return where_p((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
@@ -529,7 +319,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 @in_single
-def _entr(x: Any) -> Any:
+def _entr(x: Array) -> Array:
     if x.dtype.kind == "c":
         raise not_implemented("entr_cpu", x)
     positive = np.where(x > 0, x, x.dtype.type(1))
@@ -547,7 +337,7 @@ def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Take the entropy ``-x * log(x)``: 0 at 0, minus infinity below."""
 
 
-def _times_log(log: Any, x: Any, y: Any) -> Any:
+def _times_log(log: Any, x: Array, y: Value) -> Array:
     if x.dtype.kind == "c":
         raise not_implemented("xlogy_cpu", x)
     return np.where(np.isnan(y), y, np.where(x == 0, x.dtype.type(0), x * log(y)))
@@ -585,7 +375,7 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
     return into(out, xlog1py_p(input, other))
 
 
-def _logaddexp(x: Any, y: Any) -> Any:
+def _logaddexp(x: Array, y: Value) -> Any:
     if dtype_of(x).kind == "c":
         first = x.real >= y.real
         high, low = np.where(first, x, y), np.where(first, y, x)
@@ -593,7 +383,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
     return np.logaddexp(x, y)
 
 
-def _logaddexp2(x: Any, y: Any) -> Any:
+def _logaddexp2(x: Value, y: Value) -> Array:
     _require_floats(x, "logaddexp2")
     return np.logaddexp2(x, y)
 
@@ -634,7 +424,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 def _recurrent(first: Callable[[Any], Any], step: Callable[..., Any], shift: bool = False) -> Callable[..., Any]:
     """Return the kernel of a family of polynomials: degree 0 is 1, degree 1 `first`, the others by `step`."""
 
-    def kernel(x: Any, y: Any) -> Any:
+    def kernel(x: Array, y: Value) -> Array:
         n = np.where(np.abs(y) < 2.0**63, np.trunc(y), -1)  # no degree: the polynomial is 0
         if shift:
             x = x + x - 1
@@ -648,7 +438,7 @@ def _recurrent(first: Callable[[Any], Any], step: Callable[..., Any], shift: boo
     return kernel
 
 
-def _chebyshev(k: int, x: Any, now: Any, before: Any) -> Any:
+def _chebyshev(k: int, x: Value, now: Any, before: Value) -> Any:
     return 2 * x * now - before
 
 
@@ -699,8 +489,6 @@ laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", "laguerre_polynomia
 legendre_polynomial_p = _polynomial("legendre_polynomial_p", "legendre_polynomial_p")
 
 __all__ = [
-    "digamma", "erf", "erf_", "erfc", "erfc_", "erfinv",
-    "i0", "i0_", "igamma", "igammac", "lgamma", "logaddexp",
-    "logaddexp2", "logit", "logit_", "mvlgamma", "polygamma", "sinc", "sinc_", "xlogy",
-    "xlogy_",
+    "digamma", "erf", "erf_", "erfc", "erfc_", "erfinv", "igamma", "igammac", "lgamma", "logaddexp", "logaddexp2",
+    "logit", "logit_", "mvlgamma", "polygamma", "xlogy", "xlogy_",
 ]  # fmt: skip

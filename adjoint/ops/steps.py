@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array, Value
 from ..core.folding import Unfolded, run_shadow, shaping, split
 from ..core.nodes import Node, Special, saved_arrays
 from ..core.saved import saved_input
 from .contraction import whole
 
 
-def _run_swapped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+def _run_swapped(node: Node, g: Value, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     return run_shadow(node, g, edges[::-1], saved)[::-1]
 
 
-def _matrices(x: Any, rank: int) -> Any:
+def _matrices(x: Value, rank: int) -> Value:
     return x if x is None or x.ndim <= rank else x.reshape(-1, *x.shape[1 - rank :])
 
 
@@ -50,7 +51,7 @@ _SWAPPED_MM = _product("MmBackward0", "mat2", True)
 _SWAPPED_MV = _product("MvBackward0", "vec", True)
 
 
-def split_product(node: Any) -> None:
+def split_product(node: Node) -> None:
     """Show the views and copies that torch makes of operands and result."""
     if node in whole or type(node.saved) is not tuple:
         return
@@ -69,14 +70,14 @@ def split_product(node: Any) -> None:
         node.edges = (shaping(node, title, node.edges[0], None, 0.1 - i / 32),)
 
 
-def _likely(other: Any, last: bool) -> Any:
+def _likely(other: Any, last: bool) -> Array:
     """Return an operand like the one that is not known: it is not saved, since the other one needs no gradient."""
     if other.ndim > 2:
         return np.empty((*other.shape[:-2], 1, 1))
     return np.empty((1, 1) if last and other.ndim == 1 else (2, 1, 1))
 
 
-def _steps(x: Any, y: Any) -> tuple[list[str], Special, list[str], list[str]]:
+def _steps(x: Value, y: Value) -> tuple[list[str], Special, list[str], list[str]]:
     """Return the names of the nodes before a product, the product, and the names of the nodes after it, by operand."""
     one_x, one_y = x.ndim == 3 and x.shape[0] == 1, y.ndim == 3 and y.shape[0] == 1
     if x.ndim == 1 and y.ndim == 2:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Tensor, Value
 from ..core import modes
 from ..core.nodes import wrap
 from ..core.observation import is_captured, literal, opaque
@@ -17,9 +17,10 @@ from ..core.tensor import TensorBase
 from . import create
 from .bounds import PLAIN, as_slice, bounds_error, too_many
 from .convert import concrete, values_of
+from .dimensions import unsqueeze_p
 from .index import index_p, indexed_at, pick_p, select_last_p, select_p, slice_p, unsqueeze_last_p
 from .literals import depth_outside
-from .shape import alias_p, cast_p, reshape_p, unsqueeze_p
+from .shape import alias_p, cast_p, reshape_p
 
 __all__: list[str] = []
 _ALL = slice(None)
@@ -159,7 +160,7 @@ def _without_masks(indexes: list[Any], spec: list[int]) -> tuple[list[Any], list
     return numbers, places
 
 
-def _true_places(mask: Any) -> tuple[Any, ...]:
+def _true_places(mask: Value) -> tuple[Any, ...]:
     return tuple(values_of(mask, "indexing with a mask").nonzero())
 
 

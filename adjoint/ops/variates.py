@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._typing import Array, Kernel, Tensor
+from .._typing import Array, Inputs, Kernel, Out, Params, Tangents, Tensor, Value
 from ..core.device import module_of, through_host
 from ..core.dtypes import of
 from ..core.recorders import nary
-from ..devices.cpu.implicit import dirichlet_gradient, gamma_gradient
+from ..scalar.implicit import dirichlet_gradient, gamma_gradient
 from .draws import sampled
 from .random import Generator, _sampler, on_host, stream_of
 from .shape import expand_p
@@ -16,13 +16,13 @@ from .shape import expand_p
 __all__ = ["_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial"]
 
 
-def _spread(kernel: Kernel) -> Any:
+def _spread(kernel: Kernel) -> Kernel:
     """Return a kernel of arrays of one shape for arrays that broadcast."""
     return lambda *arrays: kernel(*module_of(arrays[0]).broadcast_arrays(*arrays))
 
 
-def _refused(name: str) -> Any:
-    def rule(g: Array) -> Any:
+def _refused(name: str) -> Kernel:
+    def rule(g: Array) -> Tensor:
         raise NotImplementedError(
             f"the derivative for '{name}' is not implemented: it is itself the derivative of a random draw"
         )
@@ -30,8 +30,8 @@ def _refused(name: str) -> Any:
     return rule
 
 
-def _unknown(name: str) -> Any:
-    def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+def _unknown(name: str) -> Kernel:
+    def jvp(tangents: Tangents, inputs: Inputs, out: Out, params: Params) -> Any:
         return _refused(name)(None)
 
     return jvp
@@ -41,7 +41,7 @@ _gamma_slope = _spread(through_host("the gradient of a gamma draw")(gamma_gradie
 _dirichlet_slope = _spread(through_host("the gradient of a Dirichlet draw")(dirichlet_gradient))
 
 
-def _kept_as_drawn(x: Array, sample: Any) -> Any:
+def _kept_as_drawn(x: Array, sample: Value) -> Value:
     return sample
 
 
@@ -61,12 +61,12 @@ standard_gamma_grad_p, dirichlet_grad_p = (
 )
 
 
-def _dirichlet_rule(g: Array, x: Array, out: Array) -> Any:
+def _dirichlet_rule(g: Array, x: Array, out: Array) -> Value:
     slope = dirichlet_grad_p(out, x, expand_p(x.sum(-1, keepdims=True), tuple(x.shape)))
     return slope * (g - expand_p((out * g).sum(-1, keepdims=True), tuple(x.shape)))
 
 
-def _dirichlet_jvp(tangents: Any, inputs: Any, out: Array, params: Any) -> Any:
+def _dirichlet_jvp(tangents: Inputs, inputs: Inputs, out: Array, params: Params) -> Value:
     x, t = inputs[0], tangents[0]
     moved = dirichlet_grad_p(out, x, expand_p(x.sum(-1, keepdims=True), tuple(x.shape))) * t
     return moved - out * expand_p(moved.sum(-1, keepdims=True), tuple(x.shape))

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, DType, Scalar
+from .._typing import Array, DType, Scalar, Value
 from ..core.device import module_of
 
 __all__ = ["Plans", "Taps", "largest", "weighted_sums", "where_largest"]
 ALL = slice(None)
 
 
-def _span(numbers: Any) -> Any:
+def _span(numbers: Array) -> Any:
     """Return places as a slice if they are evenly spaced."""
     count = len(numbers)
     if count < 2:
@@ -62,7 +62,9 @@ class Taps:
         self.window: tuple[int, ...] | None = None  # kernel, stride, padding, dilation, where that says it all
 
     @classmethod
-    def of(cls, n_in: int, index: Any, weights: Any = None, valid: Any = None, divide_out: Any = None) -> Taps:
+    def of(
+        cls, n_in: int, index: Value, weights: Value | None = None, valid: Any = None, divide_out: Any = None,
+    ) -> Taps:  # fmt: skip
         """Return taps from a table: row i of `index` has the places that place i of the result is made of."""
         n_out, count = index.shape
         rows = np.arange(n_out)
@@ -134,7 +136,7 @@ def _at(span: Any, axis: int) -> tuple[Any, ...]:
     return (..., span, *(ALL,) * (-axis - 1))
 
 
-def _vector(values: Any, x: Array, axis: int) -> Any:
+def _vector(values: Value, x: Array, axis: int) -> Any:
     """Return numbers per place, to be multiplied with `x`."""
     real = x.real.dtype if x.dtype.kind == "c" else x.dtype
     return module_of(x).asarray(values, real).reshape((-1,) + (1,) * (-axis - 1))
@@ -181,7 +183,7 @@ def _mix_integers(x: Array, axes: list[tuple[Taps, int]]) -> Array:
         x = _combined(x, taps, axis, np.add, 0)
         if taps.divide_out is not None:
             total = total * taps.divide_out.reshape((-1,) + (1,) * (-axis - 1))
-    return np.trunc(x / module_of(x).asarray(total))  # type: ignore[no-any-return]
+    return np.trunc(x / module_of(x).asarray(total))
 
 
 def weighted_sums(x: Array, plans: tuple[Taps | None, ...]) -> Array:
@@ -230,11 +232,10 @@ def where_largest(x: Array, plans: Plans) -> Array:
         places = places.reshape(-1, places.shape[2] * table.shape[1])
     places = xp.asarray(places)
     values = x.reshape(math.prod(lead), -1).take(places, axis=1)
-    best = values.argmax(-1)
+    found: Array = places[xp.arange(len(places)), values.argmax(-1)]
     nan = values != values
-    if nan.any():
-        best = xp.where(nan.any(-1), values.shape[-1] - 1 - nan[..., ::-1].argmax(-1), best)
-    found: Array = places[xp.arange(len(places)), best]
+    if nan.any():  # the last one has the largest place; not the last column, where windows that are cut repeat others
+        found = xp.where(nan.any(-1), (places * nan).max(-1), found)
     return found.reshape(*lead, *(p.n_out for p in plans))
 
 

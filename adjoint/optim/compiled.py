@@ -1,4 +1,4 @@
-"""Updates compiled into one pass from the same text: by Numba on the CPU (``adjoint[fast]``), as a kernel on a GPU."""
+"""Updates compiled into one pass from the same text: by Numba on the CPU (the extra ``fast``), as a kernel on a GPU."""
 
 from __future__ import annotations
 

@@ -276,6 +276,7 @@ def _rmsprop(p: Any, g: Any, square: Any, *rest: Any) -> Any:
     if centered:
         mean = kept[-1]
         mean += (g - mean) * fresh
+        kept[-1] = mean  # another object where the update is traced
         scale = np.sqrt(square - mean * mean) + eps
     else:
         scale = np.sqrt(square) + eps
@@ -285,6 +286,7 @@ def _rmsprop(p: Any, g: Any, square: Any, *rest: Any) -> Any:
         buffer = kept[0]
         buffer *= momentum
         buffer += g / scale
+        kept[0] = buffer
         p -= buffer * lr
     return p, square, *kept
 

@@ -6,7 +6,7 @@ with operators and NumPy's ufuncs, and changes its arguments by augmented assign
 - on arrays, in place: large parameters block by block, so that a block stays in the cache from the first pass
   to the last, and many small ones packed into one array;
 - on tensors, when the step itself is to be differentiated (``differentiable=True``);
-- on scalars, compiled by Numba into one loop (``adjoint[fast]``): therefore it also returns what it changed;
+- on scalars, compiled by Numba into one loop (the extra ``fast``): therefore it also returns what it changed;
 - on symbols, which write down what it does as C: on a GPU one kernel updates all parameters.
 """
 

@@ -24,7 +24,7 @@ from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of, written_ledger
-from ..ops import create
+from ..ops import create_like
 from ..ops.kinds import view_as_real
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -512,7 +512,7 @@ def scalar(value: float) -> Any:
 def zeros_like(p: Any) -> Any:
     """Return a tensor of zeros in memory of its own, laid out as a parameter's."""
     if isinstance(p.array, Payload):  # without elements, or inside a transform
-        return create.zeros_like(p.detach())
+        return create_like.zeros_like(p.detach())
     return wrap(literal(module_of(p.array).zeros_like(p.array)))
 
 

@@ -14,8 +14,9 @@ from ..core.nodes import differentiable, wrap
 from ..core.payload import Level, arguments, entered, grad_at, inside, payload_of, top_payload
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
-from ..ops.create import zeros_like
-from ..ops.shape import expand_p, movedim, reshape_p
+from ..ops.create_like import zeros_like
+from ..ops.dimensions import movedim
+from ..ops.shape import expand_p, reshape_p
 from .batched import Batched, size_of
 from .dual import Dual
 from .traced import Traced

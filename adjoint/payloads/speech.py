@@ -11,7 +11,8 @@ from ..core import modes
 from ..core.general import general
 from ..core.payload import Payload
 from ..core.primitive import by_ufunc
-from ..ops.shape import permute_p, reshape_p, transpose_p
+from ..ops.dimensions import permute_p, transpose_p
+from ..ops.shape import reshape_p
 
 
 def _two(ufunc: Any) -> Any:

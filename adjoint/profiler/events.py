@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ..notebook import preformatted
+
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
 
 
@@ -201,6 +203,9 @@ class EventList(list[Any]):
         for event in self:
             total.add(event)
         return total
+
+    def _repr_html_(self) -> str:
+        return preformatted("Profile", self.table(row_limit=20))
 
     def table(
         self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,

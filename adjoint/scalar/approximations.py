@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Array
+
 _ROOT_2, _ROOT_PI = math.sqrt(2.0), math.sqrt(math.pi)
 # B(2k) / (2k), and B(2k) / (2k)!, of Bernoulli's numbers
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -36,7 +38,7 @@ erf, erfc, gammaln = _by_element(math.erf), _by_element(math.erfc), _by_element(
 # --- Gamma's derivatives --------------------------------------------------------------------------
 
 
-def psi(x: Any) -> Any:
+def psi(x: Array) -> Array:
     """Return the logarithmic derivative of gamma."""
     reflected = x <= 0
     y = np.where(reflected, 1 - x, x)
@@ -56,7 +58,7 @@ def psi(x: Any) -> Any:
     return np.where(poles, np.where(x == 0, -np.copysign(np.inf, x), np.nan), np.where(x == -np.inf, np.nan, out))
 
 
-def zeta(s: Any, q: Any) -> Any:
+def zeta(s: Array, q: Array) -> Array:
     """Return the sum of ``(q + k) ** -s`` over all k from 0 on."""
     s, q = np.broadcast_arrays(s, q)
     whole = s == np.floor(s)
@@ -82,7 +84,7 @@ def zeta(s: Any, q: Any) -> Any:
 # --- Error functions ------------------------------------------------------------------------------
 
 
-def erfcx(x: Any) -> Any:
+def erfcx(x: Array) -> Array:
     """Return ``exp(x * x) * erfc(x)``: below 2 by its definition, above by a continued fraction."""
     far = x >= 2
     y = np.where(far, x, 2.0)
@@ -92,7 +94,7 @@ def erfcx(x: Any) -> Any:
     return np.where(far, 1 / (_ROOT_PI * fraction), np.exp(x * x) * erfc(x))
 
 
-def _inverse_erfc(q: Any) -> Any:
+def _inverse_erfc(q: Array) -> Array:
     """Return where erfc is `q`, for q in (0, 1], to within a few units in the last place."""
     log = np.log(q * (2 - q))
     half = 2 / (math.pi * 0.147) + log / 2
@@ -103,7 +105,7 @@ def _inverse_erfc(q: Any) -> Any:
     return x
 
 
-def erfinv(y: Any) -> Any:
+def erfinv(y: Array) -> Array:
     """Return where erf is `y`."""
     inside = np.abs(y) < 1
     size = np.where(inside, np.abs(y), 0.5)
@@ -119,12 +121,12 @@ def erfinv(y: Any) -> Any:
     return np.copysign(np.where(inside, x, edge), y)
 
 
-def ndtr(x: Any) -> Any:
+def ndtr(x: Array) -> Array:
     """Return the distribution function of the standard normal distribution."""
     return erfc(-x / _ROOT_2) / 2
 
 
-def ndtri(p: Any) -> Any:
+def ndtri(p: Array) -> Array:
     """Return the quantiles of the standard normal distribution."""
     inside = (p > 0) & (p < 1)
     lower = np.where(inside, np.minimum(p, 1 - p), 0.25)
@@ -135,7 +137,7 @@ def ndtri(p: Any) -> Any:
     return np.where(inside, x, edge)
 
 
-def log_ndtr(x: Any) -> Any:
+def log_ndtr(x: Array) -> Array:
     """Return the logarithm of `ndtr`, far into the tail."""
     left = x < -1
     tail = np.where(left, x, -1.0)
@@ -148,7 +150,7 @@ def log_ndtr(x: Any) -> Any:
 _SERIES_END = 30.0
 
 
-def _scaled_bessel(x: Any, order: int) -> Any:
+def _scaled_bessel(x: Array, order: int) -> Array:
     """Return I of order 0 or 1, times ``exp(-abs(x))``."""
     size = np.abs(x)
     near = np.where(size <= _SERIES_END, size, 0.0)
@@ -169,28 +171,28 @@ def _scaled_bessel(x: Any, order: int) -> Any:
     return np.copysign(out, x) if order else out
 
 
-def _grown(scaled: Any, x: Any) -> Any:
+def _grown(scaled: Array, x: Array) -> Array:
     """Return ``scaled * exp(abs(x))`` in two steps, as the exponential overflows first."""
     half = np.exp(np.abs(x) / 2)
     return np.where(np.isinf(x), np.where(scaled < 0, -np.inf, np.inf), scaled * half * half)
 
 
-def i0e(x: Any) -> Any:
+def i0e(x: Array) -> Array:
     """Return the modified Bessel function of order 0, scaled by ``exp(-abs(x))``."""
     return _scaled_bessel(x, 0)
 
 
-def i1e(x: Any) -> Any:
+def i1e(x: Array) -> Array:
     """Return the modified Bessel function of order 1, scaled by ``exp(-abs(x))``."""
     return _scaled_bessel(x, 1)
 
 
-def i0(x: Any) -> Any:
+def i0(x: Array) -> Array:
     """Return the modified Bessel function of order 0."""
     return _grown(_scaled_bessel(x, 0), x)
 
 
-def i1(x: Any) -> Any:
+def i1(x: Array) -> Array:
     """Return the modified Bessel function of order 1."""
     scaled = _scaled_bessel(x, 1)
     return _grown(np.where(np.isinf(x), x, scaled), x)

@@ -14,15 +14,17 @@ def lines(
     dtype: np.dtype,
     names: Mapping[str, str] | None = None,
     prefix: str = "t",  # type: ignore[type-arg]
+    *,
+    vector: bool = True,
 ) -> tuple[list[str], list[str]]:
     """Return assignments that compute expressions in a dtype, and the texts of the results.
 
     `names` has the texts of operands that are not called what they are in the expressions; `prefix` begins the names of
-    what is assigned.
+    what is assigned. What is not computed in a `vector` loop calls libm, as all of double precision does.
     """
     places: dict[int, str] = {}
     kind = f"np.{dtype.name}"
-    words = {"w": str(8 * dtype.itemsize), "zero": f"{kind}(0)", "one": f"{kind}(1)"}
+    words = {"w": str(8 * dtype.itemsize) if vector else "64", "zero": f"{kind}(0)", "one": f"{kind}(1)"}
     last = {node.number for node in results}
     assignments: list[str] = []
     for node in ordered(results):

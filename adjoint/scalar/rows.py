@@ -27,14 +27,18 @@ from .arrays import constant, defined
 from .functions import CHOOSE, EXP_BELOW
 from .symbol import Function, Operand, Symbol, apply, by_name, ordered, shared, variable
 
-__all__ = ["ACROSS", "ELEMENT", "EXP_BELOW", "NUMBER", "ROW", "WEIGHT", "Layout", "Passes", "Program", "Row", "traced"]
+__all__ = [
+    "ACROSS", "ELEMENT", "EXP_BELOW", "LABEL", "NUMBER", "ROW", "WEIGHT", "Layout", "Passes", "Program", "Row",
+    "traced",
+]  # fmt: skip
 
 V = TypeVar("V")
 Shape = tuple[int, ...]
 
 # What an operand or a result is: of each element of each row; along a row (or one for each channel) and the same for
-# all rows; of each row; one for all. ACROSS: a result that is summed to the shape of weights.
-ELEMENT, WEIGHT, ROW, NUMBER, ACROSS = "element", "weight", "row", "number", "across"
+# all rows; of each row; the place of an element in each row, an int64; one for all. ACROSS: a result that is summed to
+# the shape of weights.
+ELEMENT, WEIGHT, ROW, LABEL, NUMBER, ACROSS = "element", "weight", "row", "label", "number", "across"
 
 
 class Row(Protocol):
@@ -51,6 +55,12 @@ class Row(Protocol):
 
     def first(self, v: Any) -> Any:
         """Take the first element, of an operand."""
+
+    def at(self, v: Any, label: Any) -> Any:
+        """Take the element at a label, of an operand; 0 or a NaN where a row has no such element."""
+
+    def less_one_at(self, v: Any, label: Any) -> Any:
+        """Subtract one from the element at a label."""
 
     def across(self, v: Any) -> Any:
         """Add up across rows, to the shape of weights; of a result only."""
@@ -72,7 +82,35 @@ def _refuse(*operands: object) -> None:
     raise TypeError("a reduction of a row is printed, not called")
 
 
-SUM, MAX, FIRST = Reduction("row_sum"), Reduction("row_max"), Reduction("row_first")
+SUM, MAX, FIRST, AT = Reduction("row_sum"), Reduction("row_max"), Reduction("row_first"), Reduction("row_at")
+
+
+@functools.lru_cache(64)
+def _starts(shape: Shape) -> np.ndarray:
+    """Return where each row, along the last axis, starts in the flattened array."""
+    return np.arange(0, math.prod(shape), shape[-1]).reshape(*shape[:-1], 1)
+
+
+def _at(x: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Return the elements of rows at labels; of rows without such an element, any."""
+    return x.take(label + _starts(x.shape), mode="clip")
+
+
+_ONES = {np.dtype(kind): np.array(1, kind) for kind in "fd"}  # ufuncs take these faster than numbers
+
+
+def _less_one(x: np.ndarray, label: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    out = x.copy() if out is None else out
+    places = label + _starts(out.shape)
+    if label.item(label.argmin()) < 0:
+        places = places[label >= 0]
+    out.put(places, out.take(places) - _ONES[out.dtype])
+    return out
+
+
+# The element at a label less one, the others as they are: loops set `hot_...`, 1 or 0, for each element.
+LESS_ONE = Function("less_one_at", _less_one, "{0} - hot_{1}", "{0} - hot_{1}")
+LESS_ONE.writes = True
 COUNT = "count_"  # the name of the number of elements in a row
 
 
@@ -101,6 +139,12 @@ class _Symbols:
     def first(self, v: Symbol) -> Symbol:
         return apply(FIRST, v)
 
+    def at(self, v: Symbol, label: Symbol) -> Symbol:
+        return apply(AT, v, label)
+
+    def less_one_at(self, v: Symbol, label: Symbol) -> Symbol:
+        return apply(LESS_ONE, v, label)
+
     def across(self, v: Symbol) -> _Across:
         return _Across(v)
 
@@ -127,15 +171,16 @@ class Statement:
     """A row-wise value or gradient as it is declared: what devices print kernels from.
 
     `arguments` are what the primitive's kernel or rule takes, in order; `names` those of them that the function takes
-    after `row`, the operands. `rows` are the operands that have one number for each row without the reduced axes, and
-    `hidden` those found by the value and used again by a gradient.
+    after `row`, the operands. `hidden` are those found by the value and used again by a gradient. The value that is
+    `of_rows` is one number for each row: if there are `several` results, in single precision for 16-bit operands.
     """
 
     def __init__(
         self, title: str, function: Callable[..., Any], arguments: Sequence[str], kinds: Mapping[str, str],
-        *, several: bool = False, hidden: Sequence[str] = (), static: Sequence[str] = (),
+        *, several: bool = False, hidden: Sequence[str] = (), static: Sequence[str] = (), of_rows: bool = False,
     ) -> None:  # fmt: skip
         code = function.__code__
+        self.of_rows = of_rows
         self.title, self.function, self.arguments, self.several = title, function, tuple(arguments), several
         self.names, self.hidden = code.co_varnames[1 : code.co_argcount], tuple(hidden)
         self.static = tuple([n for n in static if n in self.names])
@@ -205,6 +250,8 @@ class Program:
         nodes = ordered([node for node, _ in results])
         self.names = [n.name for n in nodes if n.function is None]  # the operands that are read
         self.firsts: list[str] = []  # operands whose first element is read
+        self.picks: list[tuple[str, str]] = []  # operands of which elements are read at labels, and these
+        self.hot = ""  # the label whose element differs from the others
         self._depth: dict[int, int] = {}
         self._kind: dict[int, str] = {}
         for node in nodes:
@@ -226,7 +273,7 @@ class Program:
                 (value,) = node.operands
                 assert isinstance(value, Symbol) and node.function is not None
                 self.stages[at - 1].reductions.append(Reduced(name, node.function, self._cut(value)))
-            elif node.function is not FIRST:
+            elif node.function not in (FIRST, AT):
                 self.stages[at].scalars.append((name, self._cut(node, root=True)))
         self.scalars: dict[int, str] = {}  # of results that are numbers of rows: by the number of the result
         for i, ((node, _), role) in enumerate(zip(results, self.roles, strict=True)):
@@ -243,10 +290,15 @@ class Program:
 
     def _costly(self, result: Symbol, last: int) -> Symbol | None:
         """Return a node that an earlier loop computes and the last one wants again, if it is dear to compute."""
-        for node in reversed(ordered([result])):
-            if self._kind[node.number] == ELEMENT and node.function in _DEAR and self._depth[node.number] < last:
-                return node
-        return None
+        pending, found = [result], list[Symbol]()
+        while pending:
+            node = pending.pop()
+            if self._kind[node.number] != ELEMENT:
+                continue  # a number of the row, whatever it is made of
+            if node.function in _DEAR and self._depth[node.number] < last:
+                found.append(node)
+            pending += [v for v in node.operands if isinstance(v, Symbol)]
+        return max(found, key=lambda node: node.number, default=None)
 
     def _classify(self, node: Symbol) -> None:
         operands = [v for v in node.operands if isinstance(v, Symbol)]
@@ -254,18 +306,27 @@ class Program:
         kinds = [self._kind[v.number] for v in operands]
         if node.function is None:
             kind = NUMBER if node.name == COUNT else self.kinds[node.name]
+            kind = ROW if kind == LABEL else kind
         elif isinstance(node.function, Reduction):
             kind = ROW
-            if node.function is FIRST:
-                if operands[0].function is not None:
-                    raise TypeError("row.first takes an operand")
-                if operands[0].name not in self.firsts:
-                    self.firsts.append(operands[0].name)
+            if node.function in (FIRST, AT):
+                self._read(node, [v.name for v in operands if v.function is None])
             else:
                 depth += 1
         else:
+            if node.function is LESS_ONE:
+                self.hot = operands[1].name
             kind = ELEMENT if ELEMENT in kinds or WEIGHT in kinds else ROW if ROW in kinds else NUMBER
         self._depth[node.number], self._kind[node.number] = depth, kind
+
+    def _read(self, node: Symbol, names: list[str]) -> None:
+        """Note what is read of a row beside its loops."""
+        if len(names) < len(node.operands):
+            raise TypeError(f"{node.name} takes operands")
+        if node.function is FIRST and names[0] not in self.firsts:
+            self.firsts.append(names[0])
+        elif node.function is AT:
+            self.picks.append((names[0], names[1]))
 
     def _name_scalars(self, nodes: Sequence[Symbol], results: Sequence[tuple[Symbol, bool]]) -> None:
         """Name numbers of a row that loops read or results are, so that they are computed once."""
@@ -275,8 +336,9 @@ class Program:
                 wanted.update(v.number for v in node.operands if isinstance(v, Symbol))
         for node in nodes:
             scalar = node.function is not None and self._kind[node.number] in (ROW, NUMBER)
-            if node.function is FIRST:
-                self._named[node.number] = f"first_{node.operands[0].name}"  # type: ignore[union-attr]
+            if node.function in (FIRST, AT):
+                said = "first" if node.function is FIRST else "at"
+                self._named[node.number] = f"{said}_{node.operands[0].name}"  # type: ignore[union-attr]
             elif scalar and (node.number in wanted or isinstance(node.function, Reduction)):
                 self._named[node.number] = f"s{len(self._named)}"
 
@@ -403,6 +465,7 @@ class Passes:
         self.axes, self.last = axes, axes == (rank - 1,)
         self.kinds, self.lines = kinds, list[str]()
         self.scope: dict[str, object] = {"total": _add, "largest": _maximum, "sum_to": _sum_to, "vecdot": np.vecdot}
+        self.scope["at"] = _at
         self.scope["first"] = tuple([slice(0, 1) if i in axes else slice(None) for i in range(rank)])
         self.constants: dict[str, float] = {}
         divided = _with_divisions([node for node, _ in results])
@@ -438,6 +501,7 @@ class Passes:
         if isinstance(function, Reduction):
             self.shapes[node.number] = ROW
         else:
+            shapes = {ROW if shape == LABEL else shape for shape in shapes}
             whole = ELEMENT if ELEMENT in shapes else "?" if len(shapes) > 1 else NUMBER
             self.shapes[node.number] = next(iter(shapes)) if len(shapes) == 1 else whole
         target = self.places[node.number] = f"t{len(self.places)}"
@@ -446,7 +510,7 @@ class Passes:
             return
         if isinstance(function, Reduction):
             self.lines.append(f"{target} = {self._reduction(node)}")
-            if function is not FIRST:
+            if function not in (FIRST, AT):
                 self.owned.add(node.number)
             return
         name = "choose" if function is CHOOSE else function.name
@@ -472,9 +536,11 @@ class Passes:
         return found
 
     def _reduction(self, node: Symbol) -> str:
-        (value,) = node.operands
+        value, *labels = node.operands
         assert isinstance(value, Symbol)
         place = self.places[value.number]
+        if labels:
+            return f"at({place}, {self._place(labels[0])})"
         if value.number in self.dots:
             said = ", ".join([self._place(v) for v in value.operands])
             self._free(value)

@@ -24,7 +24,7 @@ def in_single(kernel: Kernel) -> Kernel:
     """Return a kernel that computes half-precision arrays in single precision, and rounds once at the end."""
 
     @wraps(kernel)
-    def checked(x: Array, *args: Any) -> Any:
+    def checked(x: Array, *args: Array) -> Array:
         if x.dtype.itemsize != 2 or x.dtype.kind in "iu":
             return kernel(x, *args)
         dtype = x.dtype
@@ -52,7 +52,7 @@ def function(name: str) -> Kernel:
         if own is not None:
             return _in_double(own)
         raise ImportError(
-            f"{_CALLED.get(name, name)} is computed by SciPy, which is not installed here; pip install adjoint[math]"
+            f"{_CALLED.get(name, name)} is computed by SciPy, which is not installed here; pip install scipy"
         ) from error
     found: Kernel = getattr(library, name)
     return found
@@ -61,7 +61,7 @@ def function(name: str) -> Kernel:
 def _in_double(function: Kernel) -> Kernel:
     """Return one of our own functions for arrays of any precision."""
 
-    def rounded(*arrays: Any) -> Array:
+    def rounded(*arrays: Array) -> Array:
         dtypes = [a.dtype for a in arrays if isinstance(a, np.ndarray | np.generic) and a.dtype.kind == "f"]
         with np.errstate(all="ignore"):
             out: Array = function(*[np.asarray(a, np.float64) for a in arrays])
@@ -76,7 +76,7 @@ def special(name: str, part: int | None = None) -> Kernel:
     Of a function with several results, `part` says which is wanted.
     """
 
-    def kernel(*arrays: Any) -> Any:
+    def kernel(*arrays: Array) -> Any:
         if part is None and len(arrays) == 1 and type(arrays[0]) is np.ndarray and arrays[0].dtype.char in "fd":
             return function(name)(arrays[0])
         dtype = next(a.dtype for a in arrays if hasattr(a, "dtype") and a.dtype.kind not in "biu")

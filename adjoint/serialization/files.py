@@ -15,7 +15,7 @@ __all__ = ["DEFAULT_PROTOCOL", "MAP_LOCATION", "get_unsafe_globals_in_checkpoint
 DEFAULT_PROTOCOL = 2
 MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Any | str | dict[str, str] | None
 
-_TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+_SAFETENSORS_SUFFIXES = (".safetensors", ".adjoint", ".adj")
 _FORMATS = ("adjoint", "pt")
 
 
@@ -46,9 +46,9 @@ def save(
     pickle_protocol
         The protocol of such a pickle.
     format
-        "adjoint" is a safetensors file that also says how its tensors are nested. "pt" is a zip file that
-        ``torch.load`` reads. By default paths that end in .pt, .pth, .bin or .ckpt get the second, everything
-        else the first.
+        "pt" is a zip file that ``torch.load`` reads. "adjoint" is a safetensors file that also says how its tensors
+        are nested. By default, paths that end in .safetensors, .adjoint or .adj get "adjoint"; every other path, and
+        every file object, gets "pt".
 
     Examples
     --------
@@ -60,8 +60,8 @@ def save(
     {'w': tensor([1., 1.]), 'step': 3}
     """
     if format is None:
-        named = isinstance(f, str | os.PathLike) and os.fsdecode(f).endswith(_TORCH_SUFFIXES)
-        format = "pt" if named else "adjoint"
+        named = isinstance(f, str | os.PathLike) and os.fsdecode(f).endswith(_SAFETENSORS_SUFFIXES)
+        format = "adjoint" if named else "pt"
     if format not in _FORMATS:
         raise ValueError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}")
     with replacing(f) as stream:

@@ -20,7 +20,7 @@ from ..core.tensor import TensorBase
 from ..nn.modules.module import Module
 from ..nn.modules.rnn import RNNBase
 from ..nn.modules.state import Members
-from ..subclasses import Asking
+from ..subclasses import Dispatching
 from .allowed import ALLOWED, Builder
 from .archive import storages_in
 from .extents import Placement
@@ -72,7 +72,7 @@ class _Pickler(_Base):  # type: ignore[misc]
             return self._reduced(self.storages.call(obj, whole=True))
         if isinstance(obj, _Call):
             return self._reduced(obj)
-        if isinstance(obj, _Name | Asking):
+        if isinstance(obj, _Name | Dispatching):
             return "said"
         if isinstance(obj, _TRANSLATED):
             said = _Pickle(lambda tensor: tensor)._translated(obj, ())
@@ -119,7 +119,7 @@ def _torch_name(obj: Any) -> str:
 
 def _inner(function: Any) -> Any:
     """Return the function inside one that queries subclasses first."""
-    return function._function if isinstance(function, Asking) else function
+    return function._function if isinstance(function, Dispatching) else function
 
 
 def _module_state(module: Module, state: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..core.observation import Observer
 from ..core.tensor import TensorBase
 from ..ops import overloads
 from ..payloads.dispatched import Dispatched
-from ..subclasses import Asking
+from ..subclasses import Dispatching
 
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 
@@ -176,7 +176,7 @@ _MAKERS = (
 _MADE_BY = {"empty": "memory_format"}
 
 
-class _Maker(Asking):
+class _Maker(Dispatching):
     """A function that makes a tensor, and a mode sees."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,6 @@
-"""Pictures of the graph behind a loss: a page to look around in, and DOT text."""
+"""Pictures: the graph behind a loss as a page or as DOT text, a tensor as an image or a histogram."""
 
 from .drawing import dot, graph
+from .showing import histogram, image
 
-__all__ = ["dot", "graph"]
+__all__ = ["dot", "graph", "histogram", "image"]

@@ -15,6 +15,7 @@ from ..core.pruning import reach
 from ..core.tensor import owner_of
 from ..core.views import edge_of
 from ..errors import place
+from .measuring import Measured, measured
 
 __all__ = ["dot", "graph"]
 
@@ -33,9 +34,14 @@ class Drawn(NamedTuple):
     depth: int
     next: list[int]
     hot: int
+    shape: str = ""
+    norm: float | None = None
+    values: str = ""
 
 
-def structure(loss: Any, names: dict[int, str], times: Any = None, modules: Any = None) -> list[Drawn]:
+def structure(
+    loss: Any, names: dict[int, str], times: Any = None, modules: Any = None, seen_in_pass: Any = None
+) -> list[Drawn]:
     """Return the nodes behind a loss, newest first, leaves included.
 
     `names` are those of leaves by the identity of the tensor; `times` and `modules` those of nodes, from a profile.
@@ -68,6 +74,7 @@ def structure(loss: Any, names: dict[int, str], times: Any = None, modules: Any 
                 depth[i],
                 list(dict.fromkeys(edges[i])),
                 hot[i],
+                *(seen_in_pass or {}).get(n, Measured()),
             )
         )
     return drawn
@@ -121,14 +128,25 @@ def _hottest(edges: list[list[int]], spent: list[float]) -> list[int]:
     return hot
 
 
+class Page(str):
+    """The text of a page; a notebook shows the page itself."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f'<iframe title="graph" style="width:100%;height:520px;border:0" srcdoc="{html.escape(self)}"></iframe>'
+
+
 def graph(
     loss: Any, path: str | os.PathLike[str] | None = None, *, params: Any = None, profile: Any = None,
-    title: str = "Graph of the backward pass",
-) -> str:  # fmt: skip
+    gradients: bool = True, title: str = "Graph of the backward pass",
+) -> Page:  # fmt: skip
     """Draw the graph behind a tensor as one HTML page that needs nothing else, and return its text.
 
     Nodes are in groups, by module where a profile knows it and else by the function that recorded them; a group opens
-    with a click. Each node shows the bytes that it alone keeps; the page can be searched.
+    with a click. Each node shows the bytes that it alone saves; the page can be searched. Arrows point along the
+    backward pass; beside each stands the shape and dtype of what flows there, and hovering shows values and
+    gradient norms.
 
     Parameters
     ----------
@@ -139,6 +157,9 @@ def graph(
     profile
         A `profiler.profile` under which the backward pass ran: times are shown, and the path that took longest.
 
+    gradients
+        Whether to run the backward pass once more, without touching any `.grad`: shapes, values and norms come from it.
+
     Examples
     --------
     >>> x = adjoint.ones(2, requires_grad=True)
@@ -146,12 +167,15 @@ def graph(
     >>> "MulBackward0" in page and "x [2]" in page
     True
     """
-    nodes = _collect(loss, params, profile)
+    nodes = _collect(loss, params, profile, gradients)
     groups = list(dict.fromkeys(n.group for n in nodes))
     at = {g: i for i, g in enumerate(groups)}
     data = {
         "groups": groups,
-        "nodes": [[n.name, at[n.group], n.depth, n.bytes, round(n.time, 2), n.place, n.next, n.hot] for n in nodes],
+        "nodes": [
+            [n.name, at[n.group], n.depth, n.bytes, round(n.time, 2), n.place, n.next, n.hot, *_pass_of(n)]
+            for n in nodes
+        ],
     }
     template = (resources.files(__package__) / "page.html").read_text()
     text = template.replace("__TITLE__", html.escape(title)).replace(
@@ -160,7 +184,12 @@ def graph(
     if path is not None:
         with open(path, "w") as file:
             file.write(text)
-    return text
+    return Page(text)
+
+
+def _pass_of(n: Drawn) -> list[Any]:
+    """Return what a pass showed of a node, for the page: JSON has no infinity."""
+    return [n.shape, None if n.norm is None else f"{n.norm:.3g}", n.values]
 
 
 def dot(loss: Any, *, params: Any = None, profile: Any = None) -> str:
@@ -196,9 +225,10 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def _collect(loss: Any, params: Any, profile: Any) -> list[Drawn]:
+def _collect(loss: Any, params: Any, profile: Any, gradients: bool = False) -> list[Drawn]:
     named = params.named_parameters() if hasattr(params, "named_parameters") else params or ()
     pairs = named.items() if isinstance(named, dict) else named
     recorder = None if profile is None else profile.recorder
     times, modules = (None, None) if recorder is None else (recorder.times_of, recorder.modules_of)
-    return structure(loss, {id(t): name for name, t in pairs}, times, modules)
+    flows = measured(loss) if gradients else None
+    return structure(loss, {id(t): name for name, t in pairs}, times, modules, flows)

@@ -267,7 +267,11 @@ def read_attacks(end: float, table: Counter[str]) -> None:
 def read_large(table: Counter[str]) -> None:
     """Load large files of every format: never more than four times their size in memory."""
     w = adjoint.ones(1_000_000)
-    files = {"pt": saved({"w": w}, format="pt"), "adjoint": saved({"w": w}), "legacy": legacy({"w": w})}
+    files = {
+        "pt": saved({"w": w}, format="pt"),
+        "adjoint": saved({"w": w}, format="adjoint"),
+        "legacy": legacy({"w": w}),
+    }
     files |= {"numpy": saved({"w": np.ones(500_000)}, format="pt"), "safetensors": safetensors.save({"w": w})}
     for name, data in files.items():
         tracemalloc.start()

@@ -11,15 +11,14 @@ from adjoint import multiprocessing as mp
 def test_scripting_returns_what_it_is_given() -> None:
     jit = adjoint.jit
     model = adjoint.nn.Linear(2, 2)
-    assert jit.script(model) is model and jit.trace(model, adjoint.ones(1, 2)) is model and jit.freeze(model) is model
+    assert jit.script(model) is model and jit.freeze(model) is model
     assert jit.ignore(len) is len and jit.ignore(drop=True)(len) is len and jit.unused(len) is len
     assert jit.annotate(int, 3) == 3 and jit.isinstance(3, int) and not jit.is_scripting() and not jit.is_tracing()
     assert jit.wait(jit.fork(max, 1, 2)) == 2 and not isinstance(model, jit.ScriptModule)
     with jit.optimized_execution(False), jit.fuser("fuser1"):
         pass
-    for use in (lambda: jit.save(model, "f"), lambda: jit.load("f")):
-        with pytest.raises(NotImplementedError, match="state_dict"):
-            use()
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        jit.save(model, "f")
 
 
 def _work(number: int, how: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numba", reason="loops are compiled by Numba (adjoint[compile])")
+pytest.importorskip("numba", reason="loops are compiled by Numba, which is not installed")
 
 PROGRAM = """
 import adjoint as torch

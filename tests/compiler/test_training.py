@@ -111,3 +111,26 @@ def test_layers_that_write_in_place_train_as_eagerly(kind: type[nn.Module], opti
         np.testing.assert_allclose(found, losses, rtol=1e-3, atol=1e-4, err_msg=compiled)
         for mine, expected in zip(moved, parameters, strict=True):
             np.testing.assert_allclose(mine, expected, rtol=1e-2, atol=1e-3, err_msg=compiled)
+
+
+@pytest.mark.parametrize("made", [lambda x: x, lambda x: x * 1.0 + 0.0], ids=["an argument", "computed"])
+def test_norms_of_nearly_equal_numbers_are_exact(made: Any) -> None:
+    """Statistics are measured from a row's first element, wherever in the program the row is made."""
+    x = (1e4 + np.random.default_rng(0).normal(size=(8, 512)) * 1e-2).astype(np.float32)
+    exact = x.astype(np.float64)
+    exact = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + 1e-5)
+    step = T.compile(lambda x: nn.functional.layer_norm(made(x), (512,)) * 2)
+    for _ in range(3):
+        found = step(T.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, 2 * exact, atol=1e-4)
+
+
+def test_the_cross_entropy_of_large_logits_is_exact() -> None:
+    x = (1e5 + np.random.default_rng(0).normal(size=(64, 10))).astype(np.float32)
+    labels = np.arange(64) % 10
+    rows = x.astype(np.float64) - x.max(1, keepdims=True)
+    exact = (np.log(np.exp(rows).sum(1)) - rows[np.arange(64), labels]).mean()
+    step = T.compile(lambda x, y: nn.functional.cross_entropy(x, y))
+    for _ in range(3):
+        found = step(T.from_numpy(x), T.from_numpy(labels))
+    np.testing.assert_allclose(found.item(), exact, rtol=1e-6)

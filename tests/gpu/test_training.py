@@ -16,6 +16,7 @@ pytestmark = [
 
 NAMES = ["SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adagrad", "Adadelta", "ASGD",
          "Adafactor", "LBFGS"]  # fmt: skip
+OPTIONS = {"SGD": {"momentum": 0.9}, "RMSprop": {"momentum": 0.9, "centered": True}}
 
 
 def path(name: str, device: str) -> list[Any]:
@@ -24,8 +25,7 @@ def path(name: str, device: str) -> list[Any]:
         adjoint.tensor(rng.normal(size=s), dtype=adjoint.float64, device=device, requires_grad=True)
         for s in [(3, 4), (5,), (), (210, 160)]
     ]
-    options = {"momentum": 0.9} if name == "SGD" else {}
-    o = getattr(adjoint.optim, name)(ps, **options)
+    o = getattr(adjoint.optim, name)(ps, **OPTIONS.get(name, {}))
 
     def closure() -> Any:
         o.zero_grad()
@@ -35,7 +35,8 @@ def path(name: str, device: str) -> list[Any]:
 
     for _ in range(5):
         o.step(closure)
-    return [p.detach().cpu().numpy() for p in ps]
+    states = [v for state in o.state.values() for v in state.values() if isinstance(v, adjoint.Tensor)]
+    return [t.detach().cpu().numpy() for t in [*ps, *states]]
 
 
 @pytest.mark.parametrize("name", NAMES)

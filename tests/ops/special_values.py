@@ -59,10 +59,10 @@ MORE = {
     "addcdiv": ("T.addcdiv(x, y, z, value=0.5)", "T.addcdiv(x, y, z)"),
     "addcmul": ("T.addcmul(x, y, z, value=0.5)", "T.addcmul(x, y, z)"),
 }
-# Reached by gradients of others, which are compared too.
+# Reached by gradients of others, which are compared too, or inside of them (running statistics of norms).
 INNER = {
     "tanh_back", "share", "silu_slope", "gelu_slope", "airy_slope", "zero", "dirichlet_grad", "standard_gamma_grad",
-    "zeros_like",
+    "zeros_like", "moving_average",
 }  # fmt: skip
 OTHER_KINDS = {"angle", "complex"}  # of complex numbers
 

@@ -283,3 +283,60 @@ def test_the_tangent_of_a_choice_has_its_shape() -> None:
     x, y = adjoint.ones(5), adjoint.tensor(2.0)
     out, tangent = adjoint.func.jvp(lambda y: adjoint.where(adjoint.tensor(False), x, y), (y,), (y,))
     assert out.tolist() == tangent.tolist() == [2.0] * 5
+
+
+@needs_torch
+def test_ties_of_the_farthest_coordinates_are_not_divided() -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([[0.0, 0.0], [1.0, -1.0], [5.0, 6.0]], dtype=m.float64, requires_grad=True)
+        y = m.tensor([[1.0, 1.0], [0.0, 0.0]], dtype=m.float64, requires_grad=True)
+        between, within = m.cdist(x, y, p=math.inf), m.nn.functional.pdist(x, math.inf)
+        return [between, within, *m.autograd.grad(between.sum(), (x, y)), *m.autograd.grad(within.sum(), x)]
+
+    same(program)
+
+
+def test_derivatives_of_the_farthest_coordinate() -> None:
+    x = adjoint.tensor([[0.1, 0.7], [1.0, -1.2]], dtype=adjoint.float64, requires_grad=True)
+    y = adjoint.tensor([[1.0, 1.3], [0.2, -3.0], [2.0, 0.4]], dtype=adjoint.float64, requires_grad=True)
+    f = lambda x, y: adjoint.cdist(x, y, p=math.inf)
+    assert adjoint.autograd.gradcheck(f, (x, y), check_forward_ad=True, check_batched_grad=True)
+    assert adjoint.autograd.gradgradcheck(f, (x, y))
+
+
+@needs_torch
+def test_an_infinite_row_is_of_no_matter_to_other_distances() -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([[0.0, 0.0], [1.0, -1.0]], dtype=m.float64, requires_grad=True)
+        y = m.tensor([[1.0, 1.0], [0.0, math.inf]], dtype=m.float64, requires_grad=True)
+        distances = m.cdist(x, y)
+        return [
+            distances,
+            *m.autograd.grad(distances[:, 0].sum(), (x, y)),
+            *m.autograd.grad(m.cdist(x[:0], y).sum(), y),
+        ]
+
+    same(program)
+
+
+@needs_torch
+@pytest.mark.parametrize("value", [1.0, math.inf])
+def test_the_gradient_by_places_that_are_rounded_is_recorded(value: float) -> None:
+    def program(m: Any) -> Any:
+        x = m.full((1, 1, 3, 3), value, dtype=m.float64, requires_grad=True)
+        places = m.full((1, 2, 2, 2), 0.3, dtype=m.float64, requires_grad=True)
+        read = m.nn.functional.grid_sample(x, places, mode="nearest", align_corners=False)
+        first = m.autograd.grad(read.sum(), (x, places), create_graph=True)
+        return [read, *first, m.tensor([g.requires_grad for g in first])]
+
+    same(program)
+
+
+@needs_torch
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_an_empty_cross_entropy_of_a_batch(reduction: str) -> None:
+    def program(m: Any) -> Any:
+        loss = lambda x, t: m.nn.functional.cross_entropy(x, t, label_smoothing=0.1, reduction=reduction)
+        return m.func.vmap(loss)(m.zeros(2, 4, 3, 0), m.zeros(2, 4, 0, dtype=m.int64))
+
+    same(program)

@@ -78,6 +78,29 @@ def test_ties_and_special_values(values: list[float]) -> None:
     same(program)
 
 
+@needs_torch
+def test_the_last_nan_of_a_window_that_is_cut() -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([[[[1.0, 2.0], [-1.0, math.nan], [math.nan, 1.0]]]], dtype=m.float64, requires_grad=True)
+        out = m.nn.functional.max_pool2d(x, 3, 1, 1)
+        return [out, *m.autograd.grad((out * m.arange(6.0).reshape(out.shape)).sum(), x)]
+
+    same(program)
+
+
+@needs_torch
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_complex_numbers_have_a_mean(rank: int) -> None:
+    def program(m: Any) -> Any:
+        x = m.arange(2 * 3**rank).reshape(1, 2, *[3] * rank) * (1 + 2j)
+        x = x.to(m.complex128).requires_grad_()
+        out = getattr(m.nn.functional, f"adaptive_avg_pool{rank}d")(x, 1)
+        (g,) = m.autograd.grad(out.abs().sum(), x)
+        return [out, g, m.nn.functional.interpolate(x, size=[1] * rank, mode="area")]
+
+    same(program)
+
+
 def test_frozen_values() -> None:
     x = adjoint.tensor([[[1.0, 5.0, 2.0], [4.0, 3.0, 6.0]]], requires_grad=True)
     out, where = F.max_pool2d(x, 2, stride=1, return_indices=True)

@@ -128,15 +128,60 @@ def test_a_gpu_file_on_a_machine_without_one() -> None:
     assert adjoint.load(io.BytesIO(gpu), map_location="cpu")["a"].tolist() == [1, 1]
 
 
-def test_the_suffix_chooses_the_format(tmp_path: Path) -> None:
-    for name, start in (("a.pt", b"PK"), ("a.pth", b"PK"), ("a.adj", None), ("a.safetensors", None)):
-        adjoint.save({"w": adjoint.ones(2)}, tmp_path / name)
-        data = (tmp_path / name).read_bytes()
-        assert data[:2] == start if start else data[8:9] == b"{"
-        assert adjoint.load(str(tmp_path / name))["w"].tolist() == [1, 1]
-        assert adjoint.load(tmp_path / name, mmap=True)["w"].add_(1).tolist() == [2, 2]
+SAFETENSORS_NAMES = ["a.safetensors", "a.adjoint", "a.adj", "model.tar.safetensors"]
+TORCH_NAMES = [
+    "a.pt",
+    "a.pth",
+    "a.bin",
+    "a.ckpt",
+    "a.tar",
+    "a.pth.tar",
+    "a.model",
+    "a.weights.h5",
+    "a",
+    "safetensors",
+    "a.safetensors.old",
+]
+
+
+@pytest.mark.parametrize("name", SAFETENSORS_NAMES + TORCH_NAMES)
+def test_the_suffix_chooses_the_format(name: str, tmp_path: Path) -> None:
+    adjoint.save({"w": adjoint.ones(2)}, tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    assert data[8:9] == b"{" if name in SAFETENSORS_NAMES else data[:4] == b"PK\3\4"
+    assert adjoint.load(str(tmp_path / name))["w"].tolist() == [1, 1]
+    assert adjoint.load(tmp_path / name, mmap=True)["w"].add_(1).tolist() == [2, 2]
+
+
+def test_formats_have_names(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="format must be"):
         adjoint.save(1, tmp_path / "a", format="zip")
+
+
+@pytest.mark.parametrize("name", [*TORCH_NAMES, "BytesIO", "open file"])
+def test_torch_reads_what_save_writes_by_default(name: str, tmp_path: Path) -> None:
+    """A checkpoint goes to torch and back, whatever the path is called."""
+    torch = pytest.importorskip("torch", reason="torch is the oracle")
+    place: Any = {"BytesIO": io.BytesIO()}.get(name, tmp_path / name)
+    if name == "open file":
+        with open(place, "wb") as stream:
+            adjoint.save(state(adjoint), stream)
+    else:
+        adjoint.save(state(adjoint), place)
+    if name == "BytesIO":
+        place.seek(0)
+    theirs = torch.load(place, weights_only=True)
+    want = state(torch)
+    assert theirs["epoch"] == 3 and list(theirs["model"]) == list(want["model"])
+    for key, value in want["model"].items():
+        assert theirs["model"][key].dtype == value.dtype and torch.equal(theirs["model"][key], value), key
+    assert theirs["optimizer"]["param_groups"] == want["optimizer"]["param_groups"]
+    place = io.BytesIO() if name == "BytesIO" else place
+    torch.save(theirs, place)
+    if name == "BytesIO":
+        place.seek(0)
+    again = adjoint.load(place)
+    assert [again["model"][k].tolist() for k in again["model"]] == [v.tolist() for v in want["model"].values()]
 
 
 def test_whole_objects_are_pickled_only_when_asked_by_name(tmp_path: Path) -> None:
@@ -161,7 +206,7 @@ def test_what_contains_itself_is_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(ValueError, match="inside itself"):
-        adjoint.save(loop, io.BytesIO())
+        adjoint.save(loop, io.BytesIO(), format="adjoint")
     stream = io.BytesIO()
     adjoint.save(loop, stream, format="pt")  # a pickle can say it
     found = adjoint.load(io.BytesIO(stream.getvalue()))

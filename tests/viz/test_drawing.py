@@ -64,6 +64,19 @@ def test_a_profile_gives_modules_times_and_the_hot_path() -> None:
     assert any(n[0] == "1.a.weight [4, 4]" for n in data["nodes"])
 
 
+def test_shapes_values_and_gradient_norms_of_a_pass() -> None:
+    x = adjoint.tensor([3.0, 4.0], requires_grad=True)
+    loss = (x * x).sum()
+    nodes = data_of(adjoint.viz.graph(loss, params={"x": x}))["nodes"]
+    assert [n[8:10] for n in nodes] == [["float32[]", "1"], ["float32[2]", "1.41"], ["float32[2]", "10"]]
+    assert "[3.0, 4.0]" in nodes[1][10] and x.grad is None
+    plain = data_of(adjoint.viz.graph(loss, gradients=False))["nodes"]
+    assert [n[8:] for n in plain] == [["", None, ""]] * 3
+    loss.backward()
+    freed = data_of(adjoint.viz.graph(loss))["nodes"]
+    assert [n[8] for n in freed] == ["", "", "float32[2]"]
+
+
 def test_dot() -> None:
     x = adjoint.ones(2, requires_grad=True)
     text = adjoint.viz.dot((x * 2).sum(), params=[('a "name"', x)])
@@ -120,6 +133,34 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
     dom = seen(path)
     assert attribute(dom, "boxes") == 5 and dom.count("<rect") == 5
     assert ">SinBackward0<" in dom and ">x [2]<" in dom and "5 nodes, 2 groups, 20 B kept" in dom
+
+
+@in_browser
+def test_a_screenshot_is_not_blank(tmp_path: Path) -> None:
+    """Boxes, arrowheads and text are painted: many colors, and ink in the middle; a blank page has one color."""
+    x = adjoint.ones(2, requires_grad=True)
+    for name, loss in (("drawn", ((x * 2).sin() * x).sum()), ("empty", x.detach())):
+        path, picture = tmp_path / f"{name}.html", tmp_path / f"{name}.png"
+        adjoint.viz.graph(loss, path, params={"x": x})
+        subprocess.run(
+            [
+                str(_browser), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+                "--disable-background-networking", "--disable-component-update", "--disable-quic",
+                "--window-size=800,700", "--virtual-time-budget=3000", f"--screenshot={picture}", path.as_uri(),
+            ],
+            capture_output=True, timeout=120, check=True,
+        )  # fmt: skip
+    drawn, empty = ((tmp_path / f"{name}.png").stat().st_size for name in ("drawn", "empty"))
+    assert drawn > 1.5 * empty, (drawn, empty)
+
+
+@in_browser
+def test_edges_have_arrowheads_and_shapes(tmp_path: Path) -> None:
+    x = adjoint.ones(2, 3, requires_grad=True)
+    path = tmp_path / "page.html"
+    adjoint.viz.graph((x * 2).sum(), path, params={"x": x})
+    dom = seen(path)
+    assert dom.count('marker-end="url(#tip)"') == 2 and ">float32[2, 3]<" in dom
 
 
 @in_browser

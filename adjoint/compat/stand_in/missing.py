@@ -101,6 +101,7 @@ _TYPES = {
 }  # fmt: skip
 _ANSWERS: dict[str, dict[str, Any]] = {
     "export": {"register_dataclass": nothing},
+    "onnx": {"register_custom_op_symbolic": nothing, "unregister_custom_op_symbolic": nothing},
     "testing._comparison": {"default_tolerances": _default_tolerances, "get_tolerances": _get_tolerances},
     "testing._internal.common_device_type": {
         "e4m3_type": dtypes.float8_e4m3fn, "e5m2_type": dtypes.float8_e5m2, "E4M3_MAX_POS": 448.0,
@@ -175,8 +176,12 @@ _UNSUPPORTED = {
     ),
     "_ops": "HigherOrderOperator OpOverloadPacketMeta TorchBindOpOverload",
     "export": (
-        "save load unflatten draft_export dims ShapesCollection AdditionalInputs CustomDecompTable Constraint "
+        "unflatten draft_export dims ShapesCollection AdditionalInputs CustomDecompTable Constraint "
         "default_decompositions FlatArgsAdapter UnflattenedModule ModuleCallSignature ModuleCallEntry"
+    ),
+    "onnx": (
+        "Exporter ExportOptions OnnxRegistry JitScalarType symbolic_helper utils errors ops verification "
+        "testing " + " ".join(f"symbolic_opset{n}" for n in range(7, 21))
     ),
     "utils": (
         "generate_methods_for_privateuse1_backend rename_privateuse1_backend get_cpp_backtrace ThroughputBenchmark "
@@ -242,7 +247,7 @@ _UNSUPPORTED = {
     ),
     "jit": (
         "run_frozen_optimizations last_executed_optimized_graph CompilationUnit RecursiveScriptClass "
-        "jit_module_from_flatbuffer save_jit_module_to_flatbuffer ONNXTracedModule TopLevelTracedModule TracedModule "
+        "jit_module_from_flatbuffer save_jit_module_to_flatbuffer ONNXTracedModule TopLevelTracedModule "
         "export_opnames"
     ),
     "library": "device_types_t NAMELESS_SCHEMA get_kernel",

@@ -19,6 +19,7 @@ from .answers import answer, context, decorator, no, nothing, same
 from .choices import DTYPES, QSCHEMES, Tag, qscheme
 from .compiled import TABLES_OF_FUNCTIONS
 from .missing import MISSING
+from .placements import PLACEMENTS
 from .private import FUNCTORCH, PRIMS, UTILS
 from .tables import TABLES
 from .unsupported import UnsupportedModule
@@ -224,7 +225,6 @@ MODULES: dict[str, dict[str, Any]] = {
         "manual_seed": nothing, "current_allocated_memory": answer(0), "driver_allocated_memory": answer(0),
     },
     "mtia": {"is_available": no, "device_count": answer(0)},
-    "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
     "package": {}, "quantization": {}, "masked": {}, "futures": {}, "profiler": {},
     "backends.python_native": {"available_dsls": [], "all_dsls": []},
@@ -265,7 +265,8 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils.show_pickle": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
     "utils.data.datapipes": {}, "utils.data.graph": {}, "utils.data.graph_settings": {}, "testing._internal": {},
     **TABLES,
-    "windows": {}, "_numpy": {}, "_strobelight": {}, "_vendor": {}, "_streambase": {}, "distributed.tensor": {},
+    "windows": {}, "_numpy": {}, "_strobelight": {}, "_vendor": {}, "_streambase": {},
+    "distributed.tensor": PLACEMENTS, "distributed.tensor.placement_types": PLACEMENTS,
 }  # fmt: skip
 
 

@@ -8,10 +8,12 @@ reduced over all rows, or over everything, every block reduces for itself, into 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..._typing import DType
 from ...devices.cuda.sizes import ROW_IN_REGISTERS as _HELD
 from ...devices.cuda.sizes import ROW_REGISTERS as _REGISTERS
 from ...devices.cuda.source import TYPES
@@ -67,7 +69,13 @@ class Kernel:
         The launch.
     """
 
-    def __init__(self, region: Region, strides: Any, aligned: Any, stand_for: dict[Value, Value] | None = None) -> None:
+    def __init__(
+        self,
+        region: Region,
+        strides: Callable[[Value], tuple[int, ...]],
+        aligned: Any,
+        stand_for: dict[Value, Value] | None = None,
+    ) -> None:
         self.region, self.strides, self.aligned = region, strides, aligned
         self.stand_for = stand_for or {}
         self.phases = Phases(region)
@@ -126,7 +134,7 @@ class Kernel:
         self.rows = math.prod(self.sizes[g] for g in self.row_groups)
         self.columns = math.prod(self.sizes[g] for g in self.inner)
 
-    def _continues(self, a: int, b: int, seen: Any, cut: int) -> bool:
+    def _continues(self, a: int, b: int, seen: Sequence[Any], cut: int) -> bool:
         space = self.region.space
         if any(n != 1 for n in space[a + 1 : b]) or (self.region.split is not None and a < cut <= b):
             return False
@@ -240,7 +248,7 @@ class Kernel:
             for i, m in enumerate(reductions):
                 self._say(f"a{i} = block_{name_of(m)}(a{i});", f"if (threadIdx.x == 0) part{i}[blockIdx.x] = a{i};")
 
-    def _place(self, a: Access, index: Any = None) -> str:
+    def _place(self, a: Access, index: object = None) -> str:
         return a.at(index or (lambda g: f"i{g}"))
 
     def _read_names(self) -> list[Access]:
@@ -601,7 +609,7 @@ class _Scope:
         k = self.kernel
         return "(i64)e0 + j" if k.region.split is None else f"(i64)r * {k.columns} + c + j"
 
-    def operand(self, o: Any, dtype: Any) -> str:
+    def operand(self, o: Value | float, dtype: DType) -> str:
         """Return the text of an operand, in the dtype in which a line computes."""
         kind = computed_as(dtype)
         if not isinstance(o, Value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import weakref
 from typing import Any
 
@@ -9,6 +10,8 @@ from ...devices.cpu import forks
 from ..graph import Value
 
 _ALIGNED = 512
+_SMALL_ARENA, _MOST_BUFFERS = 16 << 20, 4096  # more memory than that, of fewer buffers, is worth a second plan
+_RETAINED = 64 << 20  # free bytes that a pool may keep
 
 
 class Lives:
@@ -40,27 +43,48 @@ class Lives:
 
     def plan(self) -> int:
         """Decide where each buffer lies; return how much memory they take."""
-        active: list[tuple[int, int, int]] = []  # where, how much, until when
-        most = 0
-        for v in sorted((v for v in self.sizes if v in self.spans), key=lambda v: (self.spans[v][0], -self.sizes[v])):
-            start, stop = self.spans[v]
-            active = sorted(block for block in active if block[2] >= start)
-            offset = self._gap(active, self.sizes[v])
-            self.offsets[v] = offset
-            active.append((offset, self.sizes[v], stop))
-            most = max(most, offset + self.sizes[v])
+        found = [v for v in self.sizes if v in self.spans]
+        in_time = self._packed(sorted(found, key=lambda v: (self.spans[v][0], -self.sizes[v])), in_time=True)
+        most, self.offsets = in_time
+        if most > _SMALL_ARENA and len(found) <= _MOST_BUFFERS:
+            # Large ones first leaves fewer gaps, as a rule.
+            by_size = self._packed(sorted(found, key=lambda v: (-self.sizes[v], self.spans[v][0])))
+            most, self.offsets = min(in_time, by_size, key=lambda plan: plan[0])
         return most
 
+    def _packed(self, order: list[Value], in_time: bool = False) -> tuple[int, dict[Value, int]]:
+        """Return how much memory buffers take, each placed in turn in the smallest gap, and where they lie."""
+        offsets: dict[Value, int] = {}
+        placed: list[tuple[int, int, int, int]] = []  # where, how much, from and until when; sorted
+        most = 0
+        for v in order:
+            start, stop = self.spans[v]
+            beside = [block for block in placed if block[2] <= stop and block[3] >= start]
+            if in_time:  # what has ended is of no more account
+                placed = beside
+            offset, size = self._gap(beside, self.sizes[v]), self.sizes[v]
+            offsets[v] = offset
+            bisect.insort(placed, (offset, size, start, stop))
+            most = max(most, offset + size)
+        return most, offsets
+
     @staticmethod
-    def _gap(active: list[tuple[int, int, int]], size: int) -> int:
+    def _gap(active: list[tuple[int, int, int, int]], size: int) -> int:
         """Return the start of the smallest gap that is large enough, or of what lies behind all."""
         best, end = None, 0
-        for offset, length, _ in active:
+        for offset, length, _, _ in active:
             gap = offset - end
             if gap >= size and (best is None or gap < best[0]):
                 best = (gap, end)
             end = max(end, offset + length)
         return end if best is None else best[1]
+
+
+def give_back(cupy: Any, least: int = 0) -> None:
+    """Give the driver what CuPy's pool has free, if that is more than some bytes: of the run that was captured."""
+    pool = cupy.get_default_memory_pool()
+    if pool.free_bytes() > max(least // 4, _RETAINED):
+        pool.free_all_blocks()
 
 
 class Arena:
@@ -69,6 +93,7 @@ class Arena:
     made: weakref.WeakSet[Arena] = weakref.WeakSet()
 
     def __init__(self, size: int, cupy: Any) -> None:
+        give_back(cupy, size)
         self.size, self.memory = size, cupy.cuda.alloc(max(size, 1))
         self.ptr, self.device = int(self.memory.ptr), int(cupy.cuda.Device().id)
         self.lock = forks.reentrant_lock()

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from ...core.nodes import registry
+from ...devices.cuda import sizes
 from ...devices.cuda.sizes import BIAS as _BIASED
 from ...devices.cuda.sizes import PADDED_COLUMNS as _PADDED
 from ...devices.cuda.sizes import PADDED_ROWS as _TABLE
+from ..buffers import laid_out, row_major
 from ..decomposition import decompose
+from ..eager import Eager, Guard
 from ..expressions import IS_CLASS, is_elementwise, is_floating, is_reduction
-from ..fusion import Region
+from ..fusion import Phases, Region
 from ..graph import GUARD, WRITE, Form, Graph, GuardFailure, Line, Step, Value
-from ..program import _Guard, _Raw, _row_major, laid_out
 from ..simplification import simplify
 from .fusion import DeviceFusion
 from .host import SEED, Host, host_lines
@@ -90,11 +92,11 @@ class DeviceProgram:
     def _sent(self, v: Value) -> Place:
         """Return the place of a value of the host's in the memory that is sent."""
         if v in self.late_host:
-            place = self._root(v, _row_major(v.shape, v.dtype.itemsize))
+            place = self._root(v, row_major(v.shape, v.dtype.itemsize))
             self.steps.append(Take(place))
             return place
         offset = self.host.place(v)
-        self.strides[v] = _row_major(v.shape, v.dtype.itemsize)
+        self.strides[v] = row_major(v.shape, v.dtype.itemsize)
         place = self.places[v] = Place(v, None, offset, v.shape, self.strides[v])
         return place
 
@@ -112,12 +114,12 @@ class DeviceProgram:
         else:
             place = self._root(v, v.strides)
             self.called.add(v)
-            self.steps.append(Call(line, [under], [place], _Raw(line)))
+            self.steps.append(Call(line, [under], [place], Eager(line)))
             self.lives.holds(v, under.root)
         self.places[v] = place
         return place
 
-    def _sample(self, v: Value) -> Any:
+    def _sample(self, v: Value) -> np.ndarray[Any, Any]:
         if v not in self.samples:
             self.samples[v] = laid_out(v.shape, v.dtype, self.strides[v])
         return self.samples[v]
@@ -125,9 +127,9 @@ class DeviceProgram:
     def _copied(self, v: Value, source: Value) -> Place:
         """Give a value the elements of another, in order, in a buffer."""
         under = self.place(source)
-        dense = _row_major(source.shape, source.dtype.itemsize)
+        dense = row_major(source.shape, source.dtype.itemsize)
         make = self._root if v in self.results else self._new_buffer  # what leaves has memory of its own
-        make(v, _row_major(v.shape, v.dtype.itemsize))
+        make(v, row_major(v.shape, v.dtype.itemsize))
         there = Place(v, v, 0, source.shape, dense)
         self._copy(under, there, source)
         return self.places[v]
@@ -150,7 +152,7 @@ class DeviceProgram:
         self.steps.append(Launch(self.sources.name(kernel.source), kernel, [source, target], [], "copy"))
 
     def _is_aligned(self, place: Place) -> bool:
-        return place.offset % 16 == 0 and place.root not in self.misaligned
+        return _is_aligned_place(place, self.misaligned)
 
     def _buffer(self, v: Value) -> Place:
         """Give a value memory: its own while it is in use, that of what it replaces, or one that leaves the program."""
@@ -161,7 +163,7 @@ class DeviceProgram:
             self.strides[v] = target.strides
             self.places[v] = Place(v, target.root, target.offset, v.shape, target.strides)
             return self.places[v]
-        strides = _row_major(v.shape, v.dtype.itemsize)
+        strides = row_major(v.shape, v.dtype.itemsize)
         if v in self.results or v in self.carriers:
             return self._root(v, strides)
         return self._new_buffer(v, self._padded(v, strides))
@@ -170,7 +172,7 @@ class DeviceProgram:
         """Return strides that let every row begin at a multiple of 16 bytes, for matrices of 16-bit floats."""
         if len(v.shape) < 2 or v.shape[-1] < _PADDED or v.dtype.itemsize != 2 or v.shape[-1] % 8 == 0:
             return strides
-        return (*_row_major((*v.shape[:-1], -(-v.shape[-1] // 8) * 8), 2)[:-1], 2)
+        return (*row_major((*v.shape[:-1], -(-v.shape[-1] // 8) * 8), 2)[:-1], 2)
 
     def _new_buffer(self, v: Value, strides: tuple[int, ...]) -> Place:
         rows = strides[0] * v.shape[0] if v.shape else v.dtype.itemsize
@@ -213,6 +215,7 @@ class DeviceProgram:
         self.tables: set[Value] = set()  # matrices with some more rows, of zeros
         self.ended: set[Value] = set()  # matrices whose rows end with zeros
         self.called: set[Value] = set()  # what libraries return, wherever they like
+        self.over: set[Value] = set()  # results of kernels that take the place of an input
         self._declare_inputs()
         self._find_carriers()
         self._plan_writes()
@@ -241,16 +244,17 @@ class DeviceProgram:
     def _plan_writes(self) -> None:
         """Find writes whose new value a kernel may put straight into the memory that is written."""
         self.direct: dict[Value, Value] = {}
-        if self.guarded:
-            return  # until the last guard has held, nothing may be written
-        order = {id(u): i for i, u in enumerate(self.fusion.units)}
-        users: dict[Value, list[Any]] = {}
+        self.order = order = {id(u): i for i, u in enumerate(self.fusion.units)}
+        self.users: dict[Value, list[Any]] = {}
         for unit in self.fusion.units:
             for v in unit.inputs() if isinstance(unit, Region) else unit.inputs:
-                users.setdefault(v, []).append(unit)
-        looks: dict[Value, list[Value]] = {}
+                self.users.setdefault(v, []).append(unit)
+        self.looks: dict[Value, list[Value]] = {}
         for v, line in self.fusion.views.items():
-            looks.setdefault(line.operands[0], []).append(v)
+            self.looks.setdefault(line.operands[0], []).append(v)
+        if self.guarded:
+            return  # until the last guard has held, nothing may be written
+        users, looks = self.users, self.looks
         for line in self.writes:
             target, value = line.operands
             at = self.fusion.at.get(value, -1)
@@ -264,8 +268,12 @@ class DeviceProgram:
 
     def _is_last(self, target: Value, home: Region, users: Any, looks: Any, order: Any) -> bool:
         """Return whether nothing reads an input later than a region, or through a view there."""
-        if target.strides != _row_major(target.shape, target.dtype.itemsize):
+        if target.strides != row_major(target.shape, target.dtype.itemsize):
             return False
+        return self._dies_in(target, home, users, looks, order)
+
+    def _dies_in(self, target: Value, home: Region, users: Any, looks: Any, order: Any) -> bool:
+        """Return whether nothing reads a value later than a region, or through a view there."""
         stack, root = [target], target
         while stack:
             v = stack.pop()
@@ -312,7 +320,7 @@ class DeviceProgram:
             bias = small
         place = self._buffer(out)
         step.bias = self.place(bias)
-        step.out = Place(out, place.root, place.offset, step.out.shape, _row_major(step.out.shape, out.dtype.itemsize))
+        step.out = Place(out, place.root, place.offset, step.out.shape, row_major(step.out.shape, out.dtype.itemsize))
         return True
 
     def _product_of(self, v: Value) -> Any:
@@ -330,10 +338,13 @@ class DeviceProgram:
             return
         for v in region.inputs():
             self.place(v)
+        self._write_over(region)
         for v in region.outputs:
             self._buffer(v)
         stand_for = {v: self.direct[v] for v in region.outputs if v in self.direct}
-        kernel = Kernel(region, lambda v: self.strides[v], lambda v: self._is_aligned(self.places[v]), stand_for)
+        # Kernels stay with the program's steps; a function of the program itself would make a cycle.
+        places, misaligned = self.places, self.misaligned
+        kernel = Kernel(region, self.strides.__getitem__, lambda v: _is_aligned_place(places[v], misaligned), stand_for)
         parts = []
         for v, columns in kernel.late:
             part = self.graph.value(Form((kernel.parts * columns,), v.dtype, v.device))
@@ -342,7 +353,7 @@ class DeviceProgram:
         text = ", ".join(dict.fromkeys(m.op.name for m in region.lines))
         self.steps.append(Launch(self.sources.name(kernel.source), kernel, given, parts, text))
         if kernel.ends_with_zeros:
-            self.ended.update(region.outputs)
+            self.ended.update(region.outputs, [self.places[v].root for v in region.outputs if v in self.over])
         for v in region.outputs:
             if v in self.lives.sizes and self._is_table(v):
                 more = self.graph.value(Form((-v.shape[0] % 8, v.shape[1]), v.dtype, v.device))
@@ -352,9 +363,38 @@ class DeviceProgram:
             lines, outs = [region.made[v] for v, _ in kernel.late], [self.place(v) for v, _ in kernel.late]
             self.steps.append(Join(self.sources, lines, parts, outs, kernel.parts, kernel.late[0][1]))
 
+    def _write_over(self, region: Region) -> None:
+        """Let large results take the place of inputs that nothing reads later: each element is read, then written."""
+        free = [x for x in region.inputs() if self._is_replaceable(x, region)]
+        for v in region.outputs:
+            if v in self.places or v in self.direct or v in self.results or v in self.carriers or self._is_table(v):
+                continue
+            like = (v.shape, v.dtype, self._padded(v, row_major(v.shape, v.dtype.itemsize)))
+            x = next((x for x in free if (x.shape, x.dtype, self.strides[x]) == like), None)
+            if x is not None and self._is_written_last(v, region):
+                free.remove(x)
+                self.direct[v] = x
+                self.over.add(v)
+
+    def _is_replaceable(self, x: Value, region: Region) -> bool:
+        if x.nbytes < sizes.IN_PLACE or x not in self.lives.sizes or x.shape != region.space or x in self.results:
+            return False
+        place = self.places[x]
+        whole = place.root is x and place.offset == 0 and x not in self.fusion.views
+        return whole and self._dies_in(x, region, self.users, self.looks, self.order)
+
+    def _is_written_last(self, v: Value, region: Region) -> bool:
+        """Return whether a kernel writes a value in its last pass over a row, when it has read all it wants to."""
+        if v in region.late:
+            return False
+        if region.split is None:
+            return True
+        phases = Phases(region)
+        return not region.late and not phases.is_row[v] and phases.of[v] == phases.count - 1
+
     def _write_line(self, line: Line) -> None:
         if line.op is GUARD:
-            self.steps.append(Ask(_Guard(line), self._anywhere(line.operands[0])))
+            self.steps.append(Ask(Guard(line), self._anywhere(line.operands[0])))
             return
         if id(line) in self.joined or (line.op.name == "flash_backward" and self._joins_heads(line)):
             return
@@ -397,7 +437,7 @@ class DeviceProgram:
             for o in operands:
                 if isinstance(o, Place) and o.root is not None:
                     self.lives.holds(v, o.root)
-        call = line.op.function if isinstance(line.op, Step) else _Raw(line)
+        call = line.op.function if isinstance(line.op, Step) else Eager(line)
         self.steps.append(Call(line, operands, outputs, call))
 
     def _assembles(self, line: Line) -> bool:
@@ -480,10 +520,10 @@ class DeviceProgram:
     def _in_order(self, v: Value) -> Place:
         """Return where the elements of a value lie in order, which is made so if it is not."""
         place = self.place(v)
-        if place.strides == _row_major(v.shape, v.dtype.itemsize) or v.dtype.name not in _COPIED:
+        if place.strides == row_major(v.shape, v.dtype.itemsize) or v.dtype.name not in _COPIED:
             return place
         fresh = self.graph.value(Form(v.shape, v.dtype, v.device))
-        self._new_buffer(fresh, _row_major(v.shape, v.dtype.itemsize))
+        self._new_buffer(fresh, row_major(v.shape, v.dtype.itemsize))
         self._copy(place, self.places[fresh], v)
         return self.places[fresh]
 
@@ -496,7 +536,7 @@ class DeviceProgram:
             place = self.place(value)
             if place.root in targets and (place.root is not target or value is not target):
                 fresh = self.graph.value(Form(value.shape, value.dtype, value.device))
-                self._new_buffer(fresh, _row_major(value.shape, value.dtype.itemsize))
+                self._new_buffer(fresh, row_major(value.shape, value.dtype.itemsize))
                 self._copy(place, self.places[fresh], value)
                 place = self.place(fresh)
             found.append((place, self.place(target)))
@@ -520,7 +560,7 @@ class DeviceProgram:
             mine = place.root is v or (place.root in self.carriers and _is_dense(place) and place.root not in self.made)
             if not mine or place.root in self.called or v in constants:
                 fresh = self.graph.value(Form(v.shape, v.dtype, v.device))
-                self._root(fresh, _row_major(v.shape, v.dtype.itemsize))
+                self._root(fresh, row_major(v.shape, v.dtype.itemsize))
                 self._copy(place, self.places[fresh], v)
                 place = self.places[fresh]
             self.made.append(place.root)
@@ -581,7 +621,11 @@ def _address(array: Any) -> int:
 
 
 def _is_dense(place: Place) -> bool:
-    return place.offset == 0 and place.strides == _row_major(place.shape, place.value.dtype.itemsize)
+    return place.offset == 0 and place.strides == row_major(place.shape, place.value.dtype.itemsize)
+
+
+def _is_aligned_place(place: Place, misaligned: set[Value]) -> bool:
+    return place.offset % 16 == 0 and place.root not in misaligned
 
 
 def _is_misaligned(reference: Any) -> bool:

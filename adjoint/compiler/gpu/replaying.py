@@ -8,14 +8,17 @@ are handed out, and again once nobody holds them; small ones are copied.
 from __future__ import annotations
 
 import sys
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, DType, Shape
 from ...devices.cuda.sizes import COPIED_RESULT as _SMALL
 from ..graph import Value
 from .host import Mail
-from .memory import Arena
+from .memory import Arena, give_back
 from .steps import Env, reach
 
 _MOST = 6  # recordings for arguments, and results, at different places
@@ -24,7 +27,7 @@ _MOST = 6  # recordings for arguments, and results, at different places
 class Recording:
     """The steps of a program as CUDA graphs, for arguments and results at certain places."""
 
-    def __init__(self, key: Any, around: Any, env: Any, segments: list[Any], results: dict[Value, Any]) -> None:
+    def __init__(self, key: object, around: Any, env: Env, segments: list[Any], results: dict[Value, Any]) -> None:
         self.key, self.around = key, around
         self.env, self.segments, self.results = env, segments, results
         self.resting: dict[Value, tuple[int, int]] = {}
@@ -44,7 +47,7 @@ class Recording:
             self.env.roots.pop(v, None)
 
 
-def _holders(array: Any) -> tuple[int, int]:
+def _holders(array: Array) -> tuple[int, int]:
     return sys.getrefcount(array), sys.getrefcount(array.data.mem)
 
 
@@ -56,7 +59,8 @@ class Player:
 
         from ...devices.cuda.arrays import Array
 
-        self.cupy, self.program, self.kind = cupy, program, Array
+        # A program has its player, so that the player must not have the program: memory goes with the last reference.
+        self.cupy, self.program, self.kind = cupy, weakref.proxy(program), Array
         self.place, self.several = cupy.cuda.Device(), cupy.cuda.runtime.getDeviceCount() > 1
         program.sources.compile()
         self.arena = Arena.of(program.arena, cupy)
@@ -99,7 +103,7 @@ class Player:
         if self.own is not None and self.own.around != self.around:
             self.own = None
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: Array) -> list[Any]:
         """Run the program; what it returns is the caller's."""
         with self.arena.lock:
             if not self.several:
@@ -107,7 +111,7 @@ class Player:
             with self.place:
                 return self._run(arrays)
 
-    def _run(self, arrays: Any) -> Any:
+    def _run(self, arrays: Sequence[Array]) -> list[Any]:
         program = self.program
         self.arena.follow(self.cupy.cuda.get_current_stream())
         hosted = program.host.run([arrays[i] for i in self.on_host])
@@ -130,18 +134,18 @@ class Player:
             self._find(target, arrays)[...] = env.hosted[v]
         return [made[r] if r.device != "cpu" else env.hosted[r].copy() for r in program.made]
 
-    def _looked(self, arrays: Any) -> dict[Value, Any]:
+    def _looked(self, arrays: Sequence[Array]) -> dict[Value, Any]:
         """Return the arrays of inputs on the host that something looks at there."""
         return {v: self._find(v, arrays) for v in self.program.looked}
 
-    def _find(self, v: Value, arrays: Any) -> Any:
+    def _find(self, v: Value, arrays: Sequence[Array]) -> Array:
         if v.array is not None:
             return v.array
         if v in self.arguments:
             return arrays[self.arguments.index(v)]
         return next(r.current.array for r in self.program.graph.outside if r.value is v)
 
-    def _laid(self, array: Any, v: Value) -> Any:
+    def _laid(self, array: Array, v: Value) -> Array:
         """Return an argument that lies as the program relies on."""
         if array.strides == v.strides and array.data.ptr % 16 == 0:
             return array
@@ -149,7 +153,7 @@ class Player:
         fresh[...] = array
         return fresh
 
-    def _room(self, shape: Any, dtype: Any, strides: Any) -> Any:
+    def _room(self, shape: Shape, dtype: DType, strides: Sequence[int]) -> Array:
         """Return an array of new memory that lies as strides say."""
         block = self.cupy.empty(max(reach(shape, strides, dtype.itemsize), 1), np.uint8)
         return self.kind(shape, dtype, block.data, strides=strides)
@@ -212,7 +216,7 @@ class Player:
             self.own.env.roots[v][...] = array
         return self.own
 
-    def _recorded(self, key: Any, given: dict[Value, Any]) -> Recording:
+    def _recorded(self, key: object, given: dict[Value, Any]) -> Recording:
         while True:
             results = self._fresh_results()
             env = self._env(given, results)
@@ -225,6 +229,8 @@ class Player:
             recording = Recording(key, self.around, env, segments, results)
             del results
             recording.rest()
+            if not self.recordings and self.own is None:
+                give_back(self.cupy)  # what the runs before have left
             return recording
 
     def _record(self, env: Env) -> list[Any]:
@@ -277,7 +283,7 @@ class Player:
             raise failed
         return [_Graph(graph)]
 
-    def timed(self, *arrays: Any) -> list[tuple[float, Any]]:
+    def timed(self, *arrays: Array) -> list[tuple[float, Any]]:
         """Run step by step, and return how many milliseconds the device spent on each."""
         program = self.program
         program.host.run([arrays[i] for i in self.on_host])
@@ -305,7 +311,7 @@ class _Graph:
     def __init__(self, graph: Any) -> None:
         self.graph = graph
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         self.graph.launch()
 
 
@@ -315,7 +321,7 @@ class _Alone:
     def __init__(self, step: Any, roots: list[Value]) -> None:
         self.step, self.roots = step, roots
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         places = [env.roots[root] for root in self.roots]
         self.step.run(env)
         for root, place in zip(self.roots, places):
@@ -332,7 +338,7 @@ def _last_uses(program: Any) -> dict[int, list[Value]]:
     return found
 
 
-def _copied(cupy: Any, array: Any) -> Any:
+def _copied(cupy: Any, array: Any) -> Array:
     """Return a copy of a dense array, by a copy of its memory: less ado than CuPy's own."""
     fresh = type(array)(array.shape, array.dtype)
     stream = cupy.cuda.get_current_stream().ptr

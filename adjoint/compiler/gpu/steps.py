@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._typing import Array, Shape
 from ..graph import GuardFailure, Line, Value
 from .kernels import joining_source
 from .text import HEAD
@@ -36,7 +38,7 @@ class Sources:
         self.names: dict[str, str] = {}
         self.functions: dict[str, Any] = {}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
     def __len__(self) -> int:
@@ -85,7 +87,7 @@ class Launch:
         """Return what must be there."""
         return [*self.operands, *self.parts]
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Launch it."""
         given = [env.address(p) for p in (*self.operands, *self.parts)]
         env.functions[self.name](self.kernel.grid, (*self.kernel.block, 1)[:3], (*given, self.kernel.size))
@@ -111,7 +113,7 @@ class Join:
         """Return what must be there."""
         return [p for pair in zip(self.parts, self.outs, strict=True) for p in pair]
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Launch it."""
         grid, block = ((1, len(self.outs)), (_JOINED, 1, 1))
         if self.columns > 1:
@@ -137,7 +139,7 @@ class Multiply:
         """Return what must be there."""
         return [self.x, self.y, self.out, *([] if self.bias is None else [self.bias])]
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Multiply."""
         x, y, out = env.array(self.x), env.array(self.y), env.array(self.out)
         if self.bias is None:
@@ -162,7 +164,7 @@ class Fill:
         """Return what must be there."""
         return [self.place]
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Fill it."""
         size = self.place.strides[0] * self.place.shape[0] if self.place.shape else self.place.value.nbytes
         env.fill(env.address(self.place), size)
@@ -183,7 +185,7 @@ class Copy:
         """Return what must be there."""
         return [self.source, self.target]
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Copy."""
         env.array(self.target)[...] = env.array(self.source)
 
@@ -205,7 +207,7 @@ class Call:
         """Return what must be there."""
         return [p for p in (*self.operands, *self.outputs) if isinstance(p, Place)]
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Call it, and keep what it returns."""
         given = [env.anything(o) if isinstance(o, Place | Value) else o for o in self.operands]
         found = self.function(*given, *self.line.params)
@@ -223,7 +225,7 @@ class Call:
 class Attend(Call):
     """The gradients of attention, written where they are wanted."""
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Launch it."""
         from ...devices.cuda.attention import attend_backward
 
@@ -244,7 +246,7 @@ class Take:
         """Return what must be there."""
         return [self.place]
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Send it."""
         env.roots[self.place.root] = env.cupy.asarray(np.ascontiguousarray(env.hosted[self.place.root]))
 
@@ -257,14 +259,14 @@ class Ask:
 
     text, bytes, breaks = "guard", 0, True
 
-    def __init__(self, check: Any, place: Any) -> None:
+    def __init__(self, check: Any, place: Place) -> None:
         self.check, self.place = check, place
 
     def touched(self) -> list[Place]:
         """Return what must be there."""
         return [self.place] if isinstance(self.place, Place) else []
 
-    def run(self, env: Any) -> None:
+    def run(self, env: Env) -> None:
         """Look, and raise if it is another."""
         self.check(env.anything(self.place))
 
@@ -315,7 +317,7 @@ class Env:
         """Return a place, or a value of the host's, as an array."""
         return self.hosted[what] if isinstance(what, Value) else self.array(what)
 
-    def laid(self, array: Any, place: Place) -> Any:
+    def laid(self, array: Array, place: Place) -> Array:
         """Return an array that lies as the program relies on."""
         array = self.cupy.asarray(array)
         if array.shape != place.shape:
@@ -333,6 +335,6 @@ class Env:
         self.cupy.cuda.runtime.memsetAsync(address, 0, size, stream)
 
 
-def reach(shape: Any, strides: Any, itemsize: int) -> int:
+def reach(shape: Shape, strides: Sequence[int], itemsize: int) -> int:
     """Return how many bytes an array stretches over."""
     return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides)) + itemsize

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...devices.cuda.source import TYPES
 from ..expressions import is_floating
 from ..graph import Line, Value
 from .text import computed_as
+
+if TYPE_CHECKING:
+    from .steps import Place
 
 _THREADS = 256
 
@@ -40,7 +44,7 @@ class Table:
         self.grid, self.block = (-(-size // _THREADS), 1), (_THREADS, 1)
 
 
-def table_kernel(line: Line, place: Any) -> Table | None:
+def table_kernel(line: Line, place: Callable[[Value], Place]) -> Table | None:
     """Return the kernel of a look-up or of its gradient, None where the op's own is called."""
     first, numbers = line.operands
     out = line.outputs[0]
@@ -76,7 +80,7 @@ def _typed(text: str, types: dict[str, str]) -> str:
     return text
 
 
-def _dense(place: Any) -> bool:
+def _dense(place: Place) -> bool:
     step = place.value.dtype.itemsize
     for n, stride in zip(reversed(place.shape), reversed(place.strides)):
         if n != 1 and stride != step:

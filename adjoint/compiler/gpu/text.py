@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..._typing import DType
 from ...devices.cuda.source import HEAD as TYPES_AND_SUMS
 
 __all__ = ["HEAD", "computed_as", "wide"]
@@ -81,7 +80,7 @@ _COMPUTED = {
 }  # fmt: skip
 
 
-def computed_as(dtype: Any) -> str:
+def computed_as(dtype: DType) -> str:
     """Return the C type in which numbers of a dtype are computed."""
     return _COMPUTED[dtype.name]
 

@@ -17,5 +17,6 @@ from . import reductions as reductions
 from . import rowwise as rowwise
 from . import sampling as sampling
 from . import scans as scans
+from . import selection as selection
 from . import special as special
 from .table import override as override

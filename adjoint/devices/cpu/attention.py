@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..._typing import DType, NDArray
 from . import blas, provider, sizes, team, threads
 from .memory import place_of
 from .rows import run_part
@@ -35,14 +37,14 @@ _FULL = (np.dtype("float32"), np.dtype("float64"))
 class _Heads:
     """Queries, keys and values as (batch, heads, length, width), cut into blocks."""
 
-    def __init__(self, q: Any, k: Any, v: Any, causal: bool) -> None:
+    def __init__(self, q: NDArray, k: NDArray, v: NDArray, causal: bool) -> None:
         self.q, self.k, self.v = (self.four(x) for x in (q, k, v))
         self.length, self.source, self.causal = q.shape[-2], k.shape[-2], causal
         self.step = max(min(_BLOCK // self.source, self.length), 1)
         self.loops = provider.loops("attention", q, q.size // q.shape[-1] * self.source)
 
     @staticmethod
-    def four(x: Any) -> Any:
+    def four(x: NDArray) -> NDArray:
         """Return an array with two axes for heads, without a copy where it has no more than that."""
         return x if x.ndim == 4 else x.reshape(-1, 1, *x.shape[-2:])
 
@@ -73,7 +75,7 @@ class _Heads:
             turned = np.ascontiguousarray(turned)
         return np.matmul(x, turned, out=out)
 
-    def scores(self, q: Any, at: Any, i: int, seen: int, factor: Any, out: Any = None) -> Any:
+    def scores(self, q: NDArray, at: int, i: int, seen: int, factor: float | None, out: NDArray | None = None) -> Any:
         """Return products of queries, from the i-th on, and the keys that they see, scaled if there is a factor."""
         scores = self.along(q, self.k[at][:, :, :seen], out)
         if factor is not None:
@@ -99,7 +101,7 @@ class _Heads:
 
 
 @functools.lru_cache(32)
-def _bounds(seen: int, count: int, dtype: Any) -> Any:
+def _bounds(seen: int, count: int, dtype: DType) -> NDArray:
     """Return -inf where a key comes after a query, inf elsewhere; `fmin` with it also hides a NaN that is not seen."""
     return np.where(np.arange(seen) > np.arange(count)[:, None], -np.inf, np.inf).astype(dtype)
 
@@ -109,12 +111,12 @@ def _beside(x: Any) -> Any:
     return np.empty_like(x) if x.ndim == 4 and 0 not in x.strides else np.empty(x.shape, x.dtype)
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: NDArray) -> Any:
     """Return a block of an array in one piece as rows."""
     return x.reshape(-1, x.shape[-1])
 
 
-def _scaled(q: Any, seen: int, factor: Any) -> tuple[Any, Any]:
+def _scaled(q: NDArray, seen: int, factor: float | None) -> tuple[Any, Any]:
     """Return queries, and by what their products with keys are to be multiplied: whichever are fewer are scaled."""
     return (q * factor, None) if q.shape[-1] < seen else (q, factor)
 
@@ -125,11 +127,11 @@ def _scaled(q: Any, seen: int, factor: Any) -> tuple[Any, Any]:
 class _Machine:
     """Machine code for heads (see heads.py), and the table of numbers and addresses that it reads."""
 
-    def __init__(self, heads: Any, functions: tuple[int, ...], dnn: Any) -> None:
+    def __init__(self, heads: Any, functions: tuple[int, ...], dnn: ModuleType) -> None:
         self.code, self.number, self.multiply = heads, functions[1], dnn.address_of("sgemm")
 
     @staticmethod
-    def in_rows(x: Any) -> Any:
+    def in_rows(x: NDArray) -> NDArray:
         """Return heads whose rows lie in one piece each, as (batch, heads, length, width)."""
         step, width = x.strides[-2:]
         if width != x.itemsize or step < x.shape[-1] * width or not x.flags.aligned:
@@ -164,7 +166,7 @@ def _made(functions: tuple[int, ...]) -> _Machine:
     return _Machine(heads, functions, onednn)
 
 
-def _machine(q: Any, k: Any, v: Any) -> _Machine | None:
+def _machine(q: NDArray, k: NDArray, v: NDArray) -> _Machine | None:
     """Return the machine code for these heads; None where they are small, or oneDNN or Numba is not there."""
     loops = provider.loops("attention", q, q.size // q.shape[-1] * k.shape[-2])
     if loops is None or k.dtype is not q.dtype or v.dtype is not q.dtype or not provider.onednn_is_there():
@@ -173,7 +175,9 @@ def _machine(q: Any, k: Any, v: Any) -> _Machine | None:
     return None if functions is None else _made(functions)
 
 
-def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
+def _attend_natively(
+    machine: _Machine, q: NDArray, k: NDArray, v: NDArray, scale: float, causal: bool
+) -> tuple[Any, Any, Any]:
     given = [machine.in_rows(x) for x in (q, k, v)]
     result = _beside(given[0]) if q.shape[-1] == v.shape[-1] else np.empty((*given[0].shape[:3], v.shape[-1]), q.dtype)
     batch, heads, length, width = given[0].shape
@@ -186,7 +190,16 @@ def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, ca
 
 
 def _attend_backward_natively(
-    machine: _Machine, g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: float, causal: bool
+    machine: _Machine,
+    g: NDArray,
+    q: NDArray,
+    k: NDArray,
+    v: NDArray,
+    out: NDArray,
+    logs: NDArray | None,
+    weights: NDArray | None,
+    scale: float,
+    causal: bool,
 ) -> tuple[Any, Any, Any]:
     given = [machine.in_rows(x) for x in (q, k, v, out, g)]
     results = [_beside(x) for x in given[:3]]
@@ -199,12 +212,12 @@ def _attend_backward_natively(
 # --- By NumPy, or loops between its products --------------------------------------------------------
 
 
-def _are_many(q: Any, k: Any, v: Any, scale: float, causal: bool) -> bool:
+def _are_many(q: NDArray, k: NDArray, v: NDArray, scale: float, causal: bool) -> bool:
     return q.dtype in _FULL and q.size // (q.shape[-1] or 1) * k.shape[-2] >= sizes.ATTENTION
 
 
 @override("attend", when=_are_many)
-def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
+def attend(q: NDArray, k: NDArray, v: NDArray, scale: float, causal: bool) -> tuple[Any, Any, Any]:
     """Return means of values weighted by the softmax of ``scale * q @ k.T``, logarithms of sums, weights or None."""
     machine = _machine(q, k, v)
     if machine is not None:
@@ -241,13 +254,24 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any
     return result, logs, kept
 
 
-def _logs_are_there(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, *rest: Any) -> bool:
+def _logs_are_there(
+    g: NDArray, q: NDArray, k: NDArray, v: NDArray, out: NDArray, logs: NDArray | None, *rest: object
+) -> bool:
     return logs is not None and g.dtype == q.dtype
 
 
 @override("attend", gradient="joint", when=_logs_are_there)
 def attend_backward(
-    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: float, causal: bool, needs: Any = None
+    g: NDArray,
+    q: Any,
+    k: NDArray,
+    v: NDArray,
+    out: NDArray,
+    logs: NDArray,
+    weights: NDArray | None,
+    scale: float,
+    causal: bool,
+    needs: Sequence[bool] | None = None,
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of queries, keys and values."""
     machine = _machine(q, k, v)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, Scalar
+
 ndarray, _f32, _f64 = np.ndarray, np.dtype("float32"), np.dtype("float64")
 
 
@@ -19,7 +21,7 @@ class Constants(dict[Any, Any]):
         super().__init__()
         self.dtype, self.kind = np.dtype(dtype), kind
 
-    def __missing__(self, number: Any) -> Any:
+    def __missing__(self, number: Scalar) -> np.ndarray[Any, Any]:
         array = np.array(number, self.dtype)
         if number != 0 or self.kind is int:
             if len(self) > 512:
@@ -32,7 +34,7 @@ class Constants(dict[Any, Any]):
 class _Numbers(dict[Any, Any]):
     """Numbers as they are, for whatever is no array of NumPy's."""
 
-    def __missing__(self, number: Any) -> Any:
+    def __missing__(self, number: Scalar) -> object:
         return number
 
 
@@ -42,7 +44,7 @@ int64_integers = Constants(np.int64, int)  # of numbers that an int64 holds
 _numbers, _others = _Numbers(), dict[Any, Constants]()
 
 
-def constants_of(x: Any) -> dict[Any, Any]:
+def constants_of(x: Array) -> dict[Any, Any]:
     """Return a table of what a rule or kernel writes as a literal, in the dtype of `x`; none of them is -0.0."""
     if type(x) is not ndarray:
         return _numbers
@@ -54,7 +56,7 @@ def constants_of(x: Any) -> dict[Any, Any]:
     return _others.get(dtype) or _others.setdefault(dtype, Constants(dtype, int))
 
 
-def constant(number: Any, x: Any) -> Any:
+def constant(number: Any, x: Array) -> Any:
     """Return a program's number, which may be -0.0, as one of the dtype of `x`, where that is float32 or float64."""
     if type(x) is ndarray:
         kind = type(number)

@@ -18,7 +18,7 @@ from . import blas, provider, sizes, threads
 from .table import override
 
 
-def _working(*arrays: Any) -> tuple[Any, ...]:
+def _working(*arrays: Array) -> tuple[Any, ...]:
     """Return the arrays in a dtype that matrices are multiplied in."""
     if arrays[0].dtype.itemsize == 2 and arrays[0].dtype.kind not in "iu":
         return tuple(a.astype(np.float32) for a in arrays)
@@ -57,14 +57,14 @@ def _taps(kernel: Shape) -> Iterator[Shape]:
     return itertools.product(*(range(k) for k in kernel))
 
 
-def _seen(x: Any, shape: Shape, strides: Shape) -> Any:
+def _seen(x: Any, shape: Shape, strides: Shape) -> Array:
     """Return another view of an array's memory; `as_strided` takes as long as a small convolution."""
     if x.flags.c_contiguous and x.dtype.isbuiltin == 1:
         return np.ndarray(shape, x.dtype, x, 0, strides)
     return np.lib.stride_tricks.as_strided(x, shape, strides)
 
 
-def _windows(x: Array, kernel: Shape, stride: Shape, dilation: Shape, size: Shape) -> Any:
+def _windows(x: Array, kernel: Shape, stride: Shape, dilation: Shape, size: Shape) -> Array:
     """Return a view (N, C, *kernel, *size) of a padded array."""
     steps = x.strides[2:]
     return _seen(
@@ -136,7 +136,7 @@ def _split(work: Callable[[int, int], object], count: int) -> None:
         threads.share(work, count)
 
 
-def _put(out: Any, start: int, stop: int, part: Any) -> None:
+def _put(out: Any, start: int, stop: int, part: Array) -> None:
     out[start:stop] = part
 
 
@@ -167,7 +167,7 @@ def _add_bias(out: Array, b: Array | None) -> Array:
     return out
 
 
-def _correlate(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Any:
+def _correlate(x: Array, w: Any, stride: Shape, before: Shape, dilation: Shape, groups: int, size: Shape) -> Any:
     dtype, kernel = x.dtype, tuple(w.shape[2:])
     count, outs = len(x), len(w)
     x, w = _working(x, w)
@@ -180,7 +180,8 @@ def _correlate(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape
     out = np.empty((count, outs, *size), x.dtype)
     if _samples_last(x, groups, size):
         for samples, columns in _columns_samples_last(x, kernel, stride, before, dilation, size):
-            out[samples] = np.moveaxis(weight[0].dot(columns).reshape(outs, *size, -1), -1, 0)
+            found: Any = weight[0].dot(columns).reshape(outs, *size, -1)
+            out[samples] = np.moveaxis(found, -1, 0)
         return out.astype(dtype, copy=False)
     for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
         part = out[samples, :, rows]
@@ -195,7 +196,7 @@ def _correlate(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape
     return out.astype(dtype, copy=False)
 
 
-def _rows_of(part: Any) -> Any:
+def _rows_of(part: Array) -> Any:
     """Return `reshape` for a sample's block of rows, whose channels lie apart."""
     step = part.strides[1]
 
@@ -206,7 +207,7 @@ def _rows_of(part: Any) -> Any:
     return reshape
 
 
-def _correlate_each(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Any:
+def _correlate_each(x: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Array:
     """Correlate every channel with a kernel of its own: a multiplication per element of the kernel."""
     kernel = tuple(w.shape[2:])
     out = np.empty((*x.shape[:2], *size), x.dtype)
@@ -303,7 +304,7 @@ def _transposed(g: Array, w: Array, stride: Shape, before: Shape, dilation: Shap
     return out.astype(dtype, copy=False)
 
 
-def _transposed_samples_last(g: Array, w: Array, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Any:
+def _transposed_samples_last(g: Any, w: Array, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Array:
     """Convolve many samples of few channels, whose axis comes last: windows are then added in long rows."""
     kernel, counts, channels = tuple(w.shape[2:]), tuple(g.shape[2:]), w.shape[1]
     extent = tuple(
@@ -314,7 +315,8 @@ def _transposed_samples_last(g: Array, w: Array, stride: Shape, before: Shape, d
     together = max(sizes.SAMPLES, sizes.COLUMNS // (weight.shape[0] * math.prod(counts) * g.dtype.itemsize))
     inner = (slice(None), *(slice(b, b + n) for b, n in zip(before, size, strict=True)))
     for n in range(0, len(g), together):
-        part = np.moveaxis(g[n : n + together], 0, -1)
+        part: Any = g[n : n + together]
+        part = np.moveaxis(part, 0, -1)
         columns = weight.dot(part.reshape(len(w), -1)).reshape(channels, *kernel, *part.shape[1:])
         full = np.zeros((channels, *extent, part.shape[-1]), g.dtype)
         for k in _taps(kernel):
@@ -338,7 +340,7 @@ def conv_weight(x: Array, y: Array, stride: Shape, before: Shape, dilation: Shap
     return sum(others, first)
 
 
-def _weight(x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape) -> Any:
+def _weight(x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape) -> Array:
     dtype = x.dtype
     outs, each, size = g.shape[1], x.shape[1] // groups, tuple(g.shape[2:])
     x, g = _working(x, g)
@@ -357,14 +359,15 @@ def _weight(x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, g
 
 
 def _weight_columns(
-    x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape
-) -> Any:
+    x: Array, g: Any, stride: Shape, before: Shape, dilation: Shape, groups: int, kernel: Shape
+) -> Array:
     """Return (groups, C / groups * kernel, O / groups): as left factors, columns take half the time."""
     outs, size = g.shape[1], tuple(g.shape[2:])
     total = np.zeros((groups, x.shape[1] // groups * math.prod(kernel), outs // groups), x.dtype)
     if _samples_last(x, groups, size):
         for samples, columns in _columns_samples_last(x, kernel, stride, before, dilation, size):
-            total[0] += columns.dot(np.moveaxis(g[samples], 0, -1).reshape(outs, -1).T)
+            part: Any = g[samples]
+            total[0] += columns.dot(np.moveaxis(part, 0, -1).reshape(outs, -1).T)
         return total
     for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
         part = g[samples, :, rows].swapaxes(0, 1).reshape(groups, outs // groups, -1)
@@ -372,7 +375,7 @@ def _weight_columns(
     return total
 
 
-def _weight_each(x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, kernel: Shape) -> Any:
+def _weight_each(x: Array, g: Array, stride: Shape, before: Shape, dilation: Shape, kernel: Shape) -> Array:
     size, channels = tuple(g.shape[2:]), g.shape[1]
     out = np.zeros((math.prod(kernel), channels), x.dtype)
     wide: Any = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,12 @@ _WIDTH = 1 << 12  # how long rows are that are cut from an array without any
 ndarray, f32 = np.ndarray, np.dtype("float32")
 
 
-def uniform(x: Any) -> bool:
+def uniform(x: Array) -> bool:
     """Return whether an array is one number, repeated, as the gradients of sums are."""
     return type(x) is ndarray and not any(x.strides)
 
 
-def _moves(x: Any, size: int, passes: int = 1) -> Any:
+def _moves(x: Array, size: int, passes: int = 1) -> ModuleType | None:
     """Return the compiled loops where they pay for an array of `size` elements that NumPy makes of `x` in passes."""
     if size * passes < sizes.COPY or x.dtype is not f32 or not provider.ready():
         return None
@@ -42,14 +43,14 @@ def _run(loop: Kernel, kinds: str, total: int, size: int, *given: Any) -> None:
     run_cuts(loop, kinds, total, size, *given, least=sizes.THREAD_COPY)
 
 
-def _rows(x: Any, width: int) -> tuple[Any, int]:
+def _rows(x: Array, width: int) -> tuple[Any, int]:
     """Return an array's rows as a vector, and how far apart they are."""
     if x.flags.c_contiguous:
         return x.reshape(-1), width
     return np.full(width, x[(0,) * x.ndim], x.dtype), 0
 
 
-def _filled(shape: tuple[int, ...], value: Any) -> Any:
+def _filled(shape: tuple[int, ...], value: Any) -> Array:
     """Return one number, repeated."""
     out = np.empty(shape, f32)
     flat = out.reshape(-1)
@@ -57,7 +58,7 @@ def _filled(shape: tuple[int, ...], value: Any) -> Any:
     return out
 
 
-def _repeated(x: Any) -> Any:
+def _repeated(x: Array) -> Array | None:
     """Return a dense copy of an array that repeats numbers or rows, as gradients of sums do; None if it does not."""
     if not any(x.strides):
         return _filled(x.shape, x[(0,) * x.ndim])
@@ -75,7 +76,7 @@ def _repeated(x: Any) -> Any:
     return out
 
 
-def copied(x: Any) -> Any:
+def copied(x: Array) -> Any:
     """Return a dense copy, by NumPy where it does as well."""
     if x.size >= sizes.COPY and 0 in x.strides and x.dtype is f32 and provider.ready():
         out = _repeated(x)
@@ -133,7 +134,7 @@ def _ends(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[tuple[int, int
     return ends
 
 
-def _boxed(moves: Any, x: Any, shape: tuple[int, ...], ends: list[tuple[int, int]]) -> Any:
+def _boxed(moves: Any, x: Array, shape: tuple[int, ...], ends: list[tuple[int, int]]) -> Array:
     """Return zeros with `x` in a box that is cut along one axis, or along both of two; else NotImplemented."""
     cut = [d for d, (pair, n) in enumerate(zip(ends, shape, strict=True)) if pair != (0, n)]
     if len(cut) > 1 and len(shape) > 2:
@@ -334,7 +335,7 @@ def _joined(xs: Sequence[Array], axis: int) -> Array | None:
     return out
 
 
-def _copy(moves: Any, source: Any, target: Any) -> None:
+def _copy(moves: ModuleType, source: Array, target: Array) -> None:
     """Copy a vector."""
     rows = source.size // _WIDTH
     if rows:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, DType, Kernel
 from ...scalar import arrays, loops
 from ...scalar.symbol import Symbol, trace
 from . import provider, reductions, rows, selection, threads
@@ -31,7 +32,7 @@ _MOST_VARIANTS = 8  # values of static parameters for which there are forms
 _HALVES = frozenset(("float16", "bfloat16"))
 
 
-def names_of(function: Any) -> tuple[str, ...]:
+def names_of(function: Kernel) -> tuple[str, ...]:
     """Return the names of a formula's parameters."""
     code = function.__code__
     return tuple(code.co_varnames[: code.co_argcount])
@@ -68,7 +69,7 @@ class Forms:
         return fixed in self._expressions or len(self._expressions) < _MOST_VARIANTS
 
     def passes(
-        self, dtype: Any, fixed: tuple[Any, ...] = (), scalars: tuple[str, ...] = (), summed: bool = False
+        self, dtype: DType, fixed: tuple[Any, ...] = (), scalars: tuple[str, ...] = (), summed: bool = False
     ) -> Callable[..., Any]:
         """Return the formula as NumPy passes over arrays of a dtype; `scalars` are operands that are 0-d arrays."""
         key = dtype, fixed, scalars, summed
@@ -80,7 +81,7 @@ class Forms:
             found = self._passes[key] = text.function(f"{self.title}_passes", dtype)
         return found
 
-    def loop(self, dtype: Any, layout: str, fixed: tuple[Any, ...] = (), summed: bool = False) -> Any:
+    def loop(self, dtype: DType, layout: str, fixed: tuple[Any, ...] = (), summed: bool = False) -> Kernel:
         """Return the formula as machine code, ``part(address of fields, piece, start, stop)``.
 
         A letter of `layout` says of each operand what it is: 'v' an array, 's' one element, 'f' a number. A loop that
@@ -94,7 +95,7 @@ class Forms:
             found = self._loops[key] = _loops().load(print_loop(self.operands, layout, assignments, result, dtype))
         return found
 
-    def run_large(self, dtype: Any, operands: Sequence[Any], fixed: tuple[Any, ...] = ()) -> Any:
+    def run_large(self, dtype: DType, operands: Sequence[Any], fixed: tuple[Any, ...] = ()) -> Array:
         """Return the formula of large arrays and numbers; NotImplemented where these have no common layout."""
         if not (provider.choice.allowed and provider.compiles()):
             return elementwise(self.passes(dtype, fixed, self.scalars(operands)), *operands, writes=dtype)
@@ -105,7 +106,7 @@ class Forms:
         _run(self.loop(dtype, layout, fixed), operands, out, first.size, first.size)
         return out
 
-    def total(self, operands: Sequence[Any], fixed: tuple[Any, ...] = ()) -> Any:
+    def total(self, operands: Sequence[Any], fixed: tuple[Any, ...] = ()) -> Array | None:
         """Return the sum of the formula over all elements; None where operands are no arrays of one shape and dtype."""
         if not _are_alike(*operands):
             return None
@@ -123,13 +124,13 @@ class Forms:
         return tuple([n for n, a in zip(self.operands, operands) if type(a) is ndarray and not a.ndim])
 
 
-def _are_alike(x: Any, y: Any) -> bool:
+def _are_alike(x: Array, y: Array) -> bool:
     dtype = getattr(x, "dtype", None)
     alike = type(x) is ndarray is type(y) and (dtype is f32 or dtype is f64) and y.dtype is dtype
     return alike and x.shape == y.shape and x.size > 0
 
 
-def _layout(operands: Sequence[Any], dtype: Any) -> tuple[Any, str]:
+def _layout(operands: Sequence[Any], dtype: DType) -> tuple[Any, str]:
     """Return an array as which the others lie in memory, and the letters of the operands."""
     first = next((a for a in operands if type(a) is ndarray and any(a.strides)), None)
     if first is None or not _is_dense(first):
@@ -137,7 +138,7 @@ def _layout(operands: Sequence[Any], dtype: Any) -> tuple[Any, str]:
     return first, "".join([_letter(a, first, dtype) for a in operands])
 
 
-def _letter(a: Any, first: Any, dtype: Any) -> str:
+def _letter(a: Array, first: Array, dtype: DType) -> str:
     if type(a) is not ndarray:
         return "f"
     if a.dtype is not dtype:
@@ -147,7 +148,7 @@ def _letter(a: Any, first: Any, dtype: Any) -> str:
     return "v" if a.shape == first.shape and a.strides == first.strides else "?"
 
 
-def _is_dense(a: Any) -> bool:
+def _is_dense(a: Array) -> bool:
     """Return whether an array's elements fill a stretch of memory, in whatever order of its axes."""
     if a.flags.c_contiguous or a.flags.f_contiguous:
         return True
@@ -167,18 +168,13 @@ def _field(a: Any) -> int:
     return array("q", array("d", (float(a),)).tobytes())[0]
 
 
-def _run(part: Any, operands: Sequence[Any], out: Any, total: int, size: int) -> None:
+def _run(part: Any, operands: Sequence[Any], out: Array, total: int, size: int) -> None:
     """Call machine code on a range, in pieces that threads take; it goes over so many elements in all."""
     fields = array("q", [*[_field(a) for a in operands], place_of(out), size])
     at = fields.buffer_info()[0]
     count = min(threads.count, size // _PIECE, total)
-    native = rows.thread_pool() if count > 1 else None
-    if native is not None:
-        native.run(part.address, at, total, min(4 * count, total))  # a thread that is late finds less to do
-    elif count > 1:
-        threads.share(lambda start, stop: part.ctypes(at, 0, start, stop), total, max(total // count, 1))
-    else:
-        part.ctypes(at, 0, 0, total)
+    # A thread that is late finds less to do.
+    rows.run_pieces(part, at, total, min(4 * count, total) if count > 1 else 1)
 
 
 @functools.cache
@@ -202,7 +198,7 @@ globals().update(NAMES)
 '''
 
 
-def _source(names: Sequence[str], layout: str, assignments: list[str], result: str, dtype: Any) -> str:
+def _source(names: Sequence[str], layout: str, assignments: list[str], result: str, dtype: DType) -> str:
     """Return the text of a loop that writes the formula's value of each element."""
     before, inside = _reading(names, layout, dtype, "start")
     size = dtype.itemsize
@@ -216,7 +212,7 @@ def _source(names: Sequence[str], layout: str, assignments: list[str], result: s
     return _function(lines, "set()")  # rounded after every step, as NumPy's passes are
 
 
-def _sum_source(names: Sequence[str], layout: str, assignments: list[str], result: str, dtype: Any) -> str:
+def _sum_source(names: Sequence[str], layout: str, assignments: list[str], result: str, dtype: DType) -> str:
     """Return the text of a loop that writes the sum of the formula's values of each block of elements."""
     before, inside = _reading(names, layout, dtype, "first")
     at, size = 8 * len(names), dtype.itemsize
@@ -234,7 +230,7 @@ def _sum_source(names: Sequence[str], layout: str, assignments: list[str], resul
     return _function(lines, '{"contract", "nsz", "reassoc", "arcp"}')
 
 
-def _reading(names: Sequence[str], layout: str, dtype: Any, start: str) -> tuple[list[str], list[str]]:
+def _reading(names: Sequence[str], layout: str, dtype: DType, start: str) -> tuple[list[str], list[str]]:
     """Return what a loop over `n` elements from a place on reads of its operands before it begins, and inside."""
     kind, size = f"np.{dtype.name}", dtype.itemsize
     make = f"array{8 * size}"
@@ -280,11 +276,11 @@ def formula(
 Check = Callable[[Any, str], None]
 
 
-def _anything(x: Any, name: str) -> None:
+def _anything(x: Array, name: str) -> None:
     """Take arrays of every dtype."""
 
 
-def _other(forms: Forms, kernel: Callable[..., Any], check: Check, given: Sequence[Any]) -> Any:
+def _other(forms: Forms, kernel: Callable[..., Any], check: Check, given: Sequence[Any]) -> Array:
     """Return the formula of arrays that are neither of float32 nor of float64: half precision is computed in single."""
     dtype = given[0].dtype
     check(given[0], forms.title)
@@ -297,7 +293,7 @@ def _other(forms: Forms, kernel: Callable[..., Any], check: Check, given: Sequen
     return out.astype(dtype) if out.dtype == f32 else out
 
 
-def _of_values(function: Callable[..., Any], *given: Any) -> Any:
+def _of_values(function: Callable[..., Any], *given: Array) -> Array:
     """Return the formula of tensors, traced and batched values, arrays of a GPU and symbols: half in single too."""
     half = next((a.dtype for a in given if _is_half(a)), None)
     if half is None:
@@ -309,12 +305,12 @@ def _of_values(function: Callable[..., Any], *given: Any) -> Any:
     return cast(out, np.dtype(getattr(half, "np", half))) if str(getattr(out, "dtype", "")).endswith("float32") else out
 
 
-def _is_half(value: Any) -> bool:
+def _is_half(value: object) -> bool:
     dtype = getattr(value, "dtype", None)
     return dtype is not None and dtype.itemsize == 2 and str(dtype).endswith("float16")
 
 
-def _unprinted(function: Callable[..., Any], *given: Any) -> Any:
+def _unprinted(function: Callable[..., Any], *given: Array) -> Any:
     """Return the formula itself, of 0-d arrays and of arrays that broadcast, in their dtype.
 
     A choice between two Python scalars is of double precision in NumPy.
@@ -334,7 +330,7 @@ def _of_one(forms: Forms, check: Check) -> Callable[[Any], Any]:
     single: Any = None
     double: Any = None
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         nonlocal single, double
         if type(x) is not ndarray:
             return _of_values(function, x)
@@ -364,7 +360,7 @@ def _of_two(forms: Forms, check: Check) -> Callable[[Any, Any], Any]:
     single: Any = None
     double: Any = None
 
-    def kernel(x: Any, y: Any) -> Any:
+    def kernel(x: Array, y: Array) -> Any:
         nonlocal single, double
         if type(x) is not ndarray or type(y) is not ndarray or x.dtype is not y.dtype:
             return _of_values(function, x, y)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from ..._typing import Array
 from ..contract import Device, register
 from .memory import place_of
 from .table import override
+
+if TYPE_CHECKING:
+    from ...compiler.graph import Graph
 
 __all__ = ["CPU", "cpu"]
 
@@ -42,13 +46,13 @@ class CPU(Device):
         return place_of(array)
 
     @property
-    def special(self) -> Any:
+    def special(self) -> ModuleType:
         """SciPy's, if it is installed."""
         from scipy import special
 
         return special
 
-    def program(self, graph: Any, kernels: Any) -> object:
+    def program(self, graph: Graph, kernels: Any) -> object:
         """Return a graph as fused loops and library calls."""
         from ...compiler.program import Program  # the compiler targets devices, and stands below them
 

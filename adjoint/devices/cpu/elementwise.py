@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, DType, Kernel
 from .sizes import PIECE as _PIECE
 from .threads import share
 
@@ -36,7 +37,7 @@ class _Plan:
         return [p[start:stop] if c else p for p, c in zip(self.parts, self.cut, strict=True)]
 
 
-def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None, alone: int = 0) -> Any:
+def elementwise(function: Callable[..., Any], *operands: Array, writes: Any = None, alone: int = 0) -> Array:
     """Return ``function(*operands)``, computed in pieces where the operands' layout allows.
 
     With `writes` the function takes one more argument, the array that its result goes to (None: a new one, if operands
@@ -64,13 +65,13 @@ def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None
     return _filled(function, plan, head.dtype, isinstance(function, np.ufunc))
 
 
-def _room(operands: tuple[Any, ...], dtype: Any) -> Any:
+def _room(operands: tuple[Any, ...], dtype: DType) -> Array | None:
     """Return an array for a result that is larger than an operand; None where all have one shape."""
     shapes = {a.shape for a in operands if type(a) is ndarray}
     return np.empty(np.broadcast_shapes(*shapes), dtype) if len(shapes) > 1 else None
 
 
-def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool, alone: int = 0) -> Any:
+def _filled(function: Kernel, plan: _Plan, dtype: DType, writes: bool, alone: int = 0) -> Array:
     """Return the result, made piece by piece."""
     out = np.empty(plan.shape, dtype)
     n = len(out)

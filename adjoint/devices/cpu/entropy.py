@@ -14,35 +14,37 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, DType, Shape
 from . import few, rowwise, sizes
 from .table import override
 
 ndarray = np.ndarray
-_FULL = (np.dtype("float32"), np.dtype("float64"))
+_FULL, _INT64 = (np.dtype("float32"), np.dtype("float64")), np.dtype("int64")
 _NONE, _MEAN, _SUM = 0, 1, 2  # reductions
 _ONE_ROW = 16  # classes of a sample that is computed in Python, and losses that are added up there
 
 
 @functools.lru_cache(64)
-def _starts(count: int, classes: int) -> Any:
+def _starts(count: int, classes: int) -> Array:
     """Return where each row starts in the flattened rows."""
     return np.arange(0, count * classes, classes)
 
 
+def _are_classes(x_shape: tuple[int, ...], target: Any, ignored: int) -> bool:
+    """Return whether each row has a label, which is a class and not the one to be ignored."""
+    if len(x_shape) != 2 or type(target) is not ndarray or target.ndim != 1 or not target.size:
+        return False
+    classes = x_shape[1]
+    # To search takes NumPy a fifth of the time that to reduce does.
+    return not 0 <= ignored < classes and target.item(target.argmax()) < classes and target.item(target.argmin()) >= 0
+
+
 def _places(x_shape: tuple[int, ...], target: Any, ignored: int) -> Any:
     """Return the places of the labels in flattened rows; None where a row is ignored or a label is no class."""
-    if len(x_shape) != 2 or type(target) is not ndarray or target.ndim != 1 or not target.size:
-        return None
-    classes = x_shape[1]
-    if 0 <= ignored < classes:
-        return None
-    # To search takes NumPy a fifth of the time that to reduce does.
-    if target.item(target.argmax()) >= classes or target.item(target.argmin()) < 0:
-        return None
-    return target + _starts(x_shape[0], classes)
+    return target + _starts(*x_shape) if _are_classes(x_shape, target, ignored) else None
 
 
-def _reduced(losses: Any, reduction: int, dtype: Any) -> Any:
+def _reduced(losses: Array, reduction: int, dtype: DType) -> Array:
     """Return losses, their mean or their sum; of a few Python's, which needs no setting up."""
     if reduction == _NONE:
         return losses
@@ -52,7 +54,7 @@ def _reduced(losses: Any, reduction: int, dtype: Any) -> Any:
 
 @override.around("nll_loss")
 def _nll_loss(definition: Callable[..., Any]) -> Callable[..., Any]:
-    def nll_loss(x: Any, target: Any, ignored: int, reduction: int) -> Any:
+    def nll_loss(x: Array, target: Array, ignored: int, reduction: int) -> Array:
         at = _places(x.shape, target, ignored) if type(x) is ndarray and x.dtype in _FULL else None
         if at is None:
             return definition(x, target, ignored, reduction)
@@ -63,7 +65,7 @@ def _nll_loss(definition: Callable[..., Any]) -> Callable[..., Any]:
 
 @override.around("nll_back")
 def _nll_back(definition: Callable[..., Any]) -> Callable[..., Any]:
-    def nll_back(x: Any, target: Any, shape: Any, ignored: int, reduction: int) -> Any:
+    def nll_back(x: Array, target: Array, shape: Shape, ignored: int, reduction: int) -> Array:
         at = _places(shape, target, ignored) if type(x) is ndarray else None
         if at is None:
             return definition(x, target, shape, ignored, reduction)
@@ -76,21 +78,28 @@ def _nll_back(definition: Callable[..., Any]) -> Callable[..., Any]:
 
 @override.around("cross_entropy")
 def _cross_entropy(definition: Callable[..., Any]) -> Callable[..., Any]:
-    def cross_entropy(x: Any, target: Any, ignored: int, reduction: int, wide: bool) -> Any:
+    def cross_entropy(x: Array, target: Array, ignored: int, reduction: int, wide: bool) -> Any:
         if type(x) is not ndarray or x.dtype not in _FULL or not x.size:
             return definition(x, target, ignored, reduction, wide)
         if len(x) == 1 and x.shape[1] <= _ONE_ROW and 0 <= (label := target.item()) < x.shape[1] and label != ignored:
             return _of_one(x, label, reduction)
-        at = _places(x.shape, target, ignored)
-        if at is None:
+        if target.dtype is not _INT64 or not _are_classes(x.shape, target, ignored):
             return definition(x, target, ignored, reduction, wide)
-        if few.within(x, 16.0):  # whose exponentials need no level
-            logs = np.log(np.vecdot(np.exp(x), few.ones(x.shape[1], x.dtype)))
+        if few.within(x, 16.0) and x.flags.c_contiguous:
+            losses, logs = _passes("class_loss", x.dtype, True, True)(x, target[:, None], None, None, None)
         else:
-            logs = rowwise.kernels["logsumexp"](x, (1,), False)
-        return _reduced(logs - x.take(at), reduction, x.dtype), logs, None, at
+            losses, logs = rowwise.kernels["class_loss"](x, target[:, None], 1, ignored, False, True)
+        return _reduced(losses.reshape(-1), reduction, x.dtype), logs, target.size
 
     return cross_entropy
+
+
+@functools.lru_cache(8)
+def _passes(name: Any, dtype: Any, *fixed: bool) -> Any:
+    """Return the passes over small arrays without a look at what they are."""
+    kernel: Any = rowwise.kernels[name]
+    forms = kernel.forms
+    return forms.passes(dtype, (1,), 2, (True,) * (1 + bool(forms.statement.several)), (), fixed)
 
 
 def _of_one(x: Any, label: int, reduction: int) -> Any:
@@ -99,27 +108,23 @@ def _of_one(x: Any, label: int, reduction: int) -> Any:
     top = max(values)
     total = math.log(sum([math.exp(v - top) for v in values])) + top
     loss = total - values[label]
-    at = slice(label, label + 1)
-    return np.array([loss] if reduction == _NONE else loss, x.dtype), np.array([total], x.dtype), None, at
+    return np.array([loss] if reduction == _NONE else loss, x.dtype), np.array([[total]], x.dtype), 1
 
 
 @override.around("cross_entropy", "x")
 def _cross_entropy_x(definition: Callable[..., Any]) -> Callable[..., Any]:
     def cross_entropy_x(
-        g: Any, x: Any, target: Any, logs: Any, count: Any, at: Any, ignored: int, reduction: int, wide: bool
+        g: Any, x: Any, target: Any, logs: Any, count: Any, ignored: int, reduction: int, wide: bool
     ) -> Any:
-        if at is None or type(g) is not ndarray or type(x) is not ndarray:
-            return definition(g, x, target, logs, count, at, ignored, reduction, wide)
-        share = g
-        if reduction == _MEAN and len(x) > 1:
-            share = np.array(g.item() / len(x), x.dtype)
-        if x.size < sizes.ROWS_SMALL:
-            out = np.exp(np.subtract(x, logs[:, None], order="C"))
-            out *= share if share.ndim == 0 else share[:, None]
-        else:
-            shares = np.full(len(x), share, x.dtype) if share.ndim == 0 else share
-            out = rowwise.kernels["logsumexp", "g"](shares, np.ascontiguousarray(x), logs, (1,), False)
-        out.reshape(-1)[at] -= share
-        return out
+        rows = x.shape[0]
+        if type(g) is not ndarray or type(x) is not ndarray or g.dtype is not x.dtype or count != rows or logs is None:
+            return definition(g, x, target, logs, count, ignored, reduction, wide)
+        if reduction == _MEAN and rows > 1:
+            g = np.array(g.item() / rows, x.dtype)
+        if x.size < sizes.ROWS:
+            run = _passes(("class_loss", "g"), x.dtype, True)
+            return run(g[:, None] if g.ndim else g, x, target[:, None], logs, None, None, None)
+        share = g[:, None] if g.ndim else np.full((rows, 1), g, x.dtype)
+        return rowwise.kernels["class_loss", "g"](share, x, target[:, None], logs, 1, ignored, False, True)
 
     return cross_entropy_x

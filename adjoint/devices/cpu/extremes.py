@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ def _kept_shape(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
-def _kept(value: Any, rank: int, axes: Shape, keepdims: bool) -> Any:
+def _kept(value: Array, rank: int, axes: Shape, keepdims: bool) -> Array:
     """Return a reduction's result, or its gradient, with the reduced axes in place, at size 1."""
     if keepdims or not value.ndim:
         return value
@@ -107,7 +106,7 @@ def _at_index(x: Array, index: Array, axis: int, keepdims: bool) -> tuple[Array,
 def _put_back(rule: Kernel) -> Kernel:
     """Return the gradient of elements of small arrays at an index, one on each line along an axis."""
 
-    def put_back(g: Any, x_shape: Shape, out: Any, axis: int, keepdims: bool) -> Any:
+    def put_back(g: Array, x_shape: Shape, out: Array, axis: int, keepdims: bool) -> Array:
         given, index = g[0], out[1]
         if type(given) is not ndarray or type(index) is not ndarray or index.size > sizes.SMALL:
             return rule(g, x_shape, out, axis, keepdims)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,3 @@ def within(x: Any, bound: float) -> bool:
     if type(x) is not np.ndarray or not 0 < x.size <= MOST or x.dtype.char not in "fd":
         return False
     return bool(x.item(x.argmax()) <= bound and x.item(x.argmin()) >= -bound)
-
-
-@functools.lru_cache(64)
-def ones(count: int, dtype: Any) -> Any:
-    """Return a vector of ones, which nobody may write to."""
-    found = np.ones(count, dtype)
-    found.flags.writeable = False
-    return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def _flat(shape: Shape, i: Array, axis: int) -> Array:
     return (i if step == 1 else i * step) + offsets
 
 
-def _compiled(x: Array, size: int) -> Any:
+def _compiled(x: Array, size: int) -> ModuleType | None:
     """Return the module of compiled loops where it pays for `size` elements."""
     if provider.loops("gather", x, size) is None:
         return None
@@ -70,7 +71,7 @@ def _compiled(x: Array, size: int) -> Any:
     return moves
 
 
-def _moves(x: Array, index: Array, axis: int) -> Any:
+def _moves(x: Array, index: Array, axis: int) -> ModuleType | None:
     """Return compiled loops where they fit: along the last axis, with an index row for each row."""
     if axis != x.ndim - 1 or index.shape[:-1] != x.shape[:-1] or index.dtype is not _int64:
         return None

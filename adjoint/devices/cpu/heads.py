@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Array
+from ..._typing import NDArray
 from .addresses import array32, ask, load, multiply
 from .loops import _top
 from .mathematics import FLAGS, _as_float
@@ -32,7 +32,7 @@ _part = cfunc("void(intp, intp, intp, intp)", fastmath=FLAGS, error_model="numpy
 
 
 @_compiled
-def _at(table: Any, name: Any, head: Any, row: Any) -> Any:
+def _at(table: int, name: int, head: int, row: int) -> int:
     """Return the address of a row of a head."""
     here, heads = table + 8 * (ARRAYS + 4 * name), load(table + 8 * HEADS)
     first = load(here) + head // heads * load(here + 8) + head % heads * load(here + 16)
@@ -40,13 +40,13 @@ def _at(table: Any, name: Any, head: Any, row: Any) -> Any:
 
 
 @_compiled
-def _step(table: Any, name: Any) -> Any:
+def _step(table: int, name: int) -> int:
     """Return the step from row to row, in elements."""
     return load(table + 8 * (ARRAYS + 4 * name) + 24) // 4
 
 
 @_compiled
-def _weigh(row: Any, seen: Any) -> Any:
+def _weigh(row: NDArray, seen: int) -> float:
     """Replace scores by weights, those that are not seen by zero; return the logarithm of the sum of exponentials."""
     top, total = _top(row[:seen]), _ZERO
     for j in range(seen):
@@ -62,7 +62,7 @@ def _weigh(row: Any, seen: Any) -> Any:
 
 
 @_compiled
-def _weigh_again(row: Any, seen: Any, log: Any) -> None:
+def _weigh_again(row: NDArray, seen: int, log: float) -> None:
     """Replace scores by weights, given the logarithm of the sum of exponentials."""
     for j in range(seen):
         row[j] = _exp_below(row[j] - log)
@@ -71,14 +71,14 @@ def _weigh_again(row: Any, seen: Any, log: Any) -> None:
 
 
 @_compiled
-def _lean(slopes: Any, weights: Any, along: Any, scale: Array) -> None:
+def _lean(slopes: NDArray, weights: NDArray, along: NDArray, scale: NDArray) -> None:
     """Replace the gradients of weights by those of scores before they were scaled."""
     for j in range(slopes.shape[0]):
         slopes[j] = (slopes[j] - along) * weights[j] * scale
 
 
 @_compiled
-def _dot(x: Array, y: Array) -> Any:
+def _dot(x: NDArray, y: NDArray) -> Any:
     total = _ZERO
     for j in range(x.shape[0]):
         total += x[j] * y[j]
@@ -86,7 +86,7 @@ def _dot(x: Array, y: Array) -> Any:
 
 
 @_compiled
-def _forth(table: Any, head: Any, scratch: Any, i: Any, j: Any, seen: Any) -> None:
+def _forth(table: int, head: int, scratch: Any, i: int, j: int, seen: int) -> None:
     """Compute the queries from i to j of a head, which see so many keys."""
     product, scale = load(table + 8 * MULTIPLY), _as_float(np.int32(load(table + 8 * SCALE)))
     length, source, width = load(table + 8 * LENGTH), load(table + 8 * SOURCE), load(table + 8 * WIDTH)
@@ -107,7 +107,7 @@ def _forth(table: Any, head: Any, scratch: Any, i: Any, j: Any, seen: Any) -> No
 
 
 @_compiled
-def _back(table: Any, head: Any, scratch: Any, i: Any, j: Any, seen: Any, keep: Any) -> None:
+def _back(table: int, head: int, scratch: Any, i: int, j: int, seen: int, keep: bool) -> None:
     """Compute what queries from i to j give to the gradients; those of keys and values are added to if `keep` is 1."""
     product, scale = load(table + 8 * MULTIPLY), _as_float(np.int32(load(table + 8 * SCALE)))
     length, source, width = load(table + 8 * LENGTH), load(table + 8 * SOURCE), load(table + 8 * WIDTH)
@@ -135,20 +135,20 @@ def _back(table: Any, head: Any, scratch: Any, i: Any, j: Any, seen: Any, keep: 
 
 
 @_compiled
-def _seen(table: Any, j: Any) -> Any:
+def _seen(table: int, j: int) -> int:
     """Return how many keys the queries before j see."""
     source = load(table + 8 * SOURCE)
     return min(j, source) if load(table + 8 * CAUSAL) != 0 else source
 
 
 @_compiled
-def _scratch(table: Any) -> Any:
+def _scratch(table: int) -> int:
     """Return the memory of this thread."""
     return load(table + 8 * SCRATCH) + ask(load(table + 8 * NUMBER)) * load(table + 8 * SCRATCH_SIZE)
 
 
 @_part
-def forth(table: Any, piece: Any, start: Any, stop: Any) -> None:
+def forth(table: int, piece: int, start: int, stop: int) -> None:
     """Compute heads from `start` to `stop`."""
     block, length, scratch = load(table + 8 * BLOCK), load(table + 8 * LENGTH), _scratch(table)
     for head in range(start, stop):
@@ -158,7 +158,7 @@ def forth(table: Any, piece: Any, start: Any, stop: Any) -> None:
 
 
 @_part
-def back(table: Any, piece: Any, start: Any, stop: Any) -> None:
+def back(table: int, piece: int, start: int, stop: int) -> None:
     """Compute the gradients of heads from `start` to `stop`; the last queries, which see most keys, come first."""
     block, length, scratch = load(table + 8 * BLOCK), load(table + 8 * LENGTH), _scratch(table)
     for head in range(start, stop):

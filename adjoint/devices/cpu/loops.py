@@ -13,6 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from ..._typing import Kernel, NDArray
 from .mathematics import EXACT as _EXACT
 from .mathematics import FLAGS as _FREE
 from .mathematics import _as_bits, _as_bits64, _as_float, _as_float64
@@ -22,7 +23,7 @@ from .sources import njit
 inlined = functools.partial(numba.njit, error_model="numpy", forceinline=True)
 
 
-def _compiled(flags: set[str]) -> Any:
+def _compiled(flags: set[str]) -> Kernel:
     return njit(nogil=True, fastmath=flags, error_model="numpy")
 
 
@@ -32,7 +33,7 @@ lowest32, lowest64 = np.int32(-(2**31)), np.int64(-(2**63))
 
 
 @inlined(fastmath=_FREE)
-def accumulate(total: Any, x: Any) -> Any:
+def accumulate(total: Any, x: float) -> float:
     """Return a sum; it may be taken in any order, which nothing else around it may."""
     return total + x
 
@@ -42,27 +43,27 @@ def accumulate(total: Any, x: Any) -> Any:
 
 
 @inlined(fastmath=_EXACT)
-def above32(x: Any) -> Any:
+def above32(x: float) -> int:
     """Return an integer that is larger where a float32 is."""
     bits = _as_bits(x)
     return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
 
 
 @inlined(fastmath=_EXACT)
-def number32(bits: Any) -> Any:
+def number32(bits: int) -> float:
     """Return the float32 that has become an integer."""
     return _as_float(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
 @inlined(fastmath=_EXACT)
-def above64(x: Any) -> Any:
+def above64(x: float) -> int:
     """Return an integer that is larger where a float64 is."""
     bits = _as_bits64(x)
     return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
 @inlined(fastmath=_EXACT)
-def number64(bits: Any) -> Any:
+def number64(bits: int) -> float:
     """Return the float64 that has become an integer."""
     return _as_float64(bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)))
 
@@ -71,7 +72,7 @@ _HALF, _ONE = np.float32(0.5), np.float32(1)
 
 
 @_compiled(_EXACT)
-def _top(row: Any) -> Any:
+def _top(row: NDArray) -> float:
     """Return the maximum of a row."""
     top = lowest32
     for j in range(row.shape[0]):
@@ -84,7 +85,7 @@ def _top(row: Any) -> Any:
 
 
 @_compiled(_FREE)
-def _sum(row: Any) -> Any:
+def _sum(row: NDArray) -> Any:
     total = np.float32(0)
     for j in range(row.shape[0]):
         total += row[j]
@@ -92,21 +93,21 @@ def _sum(row: Any) -> Any:
 
 
 @_compiled(_FREE)
-def sum_rows(x: Any, out: Any) -> None:
+def sum_rows(x: NDArray, out: NDArray) -> None:
     """Write the sum of each row."""
     for i in range(x.shape[0]):
         out[i] = _sum(x[i])
 
 
 @_compiled(_FREE)
-def sum_blocks(start: int, stop: int, x: Any, width: int, out: Any) -> None:
+def sum_blocks(start: int, stop: int, x: NDArray, width: int, out: NDArray) -> None:
     """Write the sums of blocks of a vector, from one block to another; the last may be short."""
     for i in range(start, stop):
         out[i] = _sum(x[i * width : (i + 1) * width])
 
 
 @_compiled(_FREE)
-def product_rows(x: Any, out: Any) -> None:
+def product_rows(x: NDArray, out: NDArray) -> None:
     """Write the product of each row."""
     for i in range(x.shape[0]):
         total = _ONE
@@ -116,7 +117,7 @@ def product_rows(x: Any, out: Any) -> None:
 
 
 @_compiled(_FREE)
-def product_back_rows(x: Any, numbers: Any, out: Any, zeros: Any) -> None:
+def product_back_rows(x: NDArray, numbers: NDArray, out: NDArray, zeros: NDArray) -> None:
     """Write each row's number divided by its elements, and how many of these are zero."""
     for i in range(x.shape[0]):
         number, count = numbers[i], np.float32(0)
@@ -127,7 +128,7 @@ def product_back_rows(x: Any, numbers: Any, out: Any, zeros: Any) -> None:
 
 
 @_compiled(_EXACT)
-def sum_columns(start: int, stop: int, x: Any, rows: int, width: int, out: Any) -> None:
+def sum_columns(start: int, stop: int, x: NDArray, rows: int, width: int, out: NDArray) -> None:
     """Write the sums of the columns of a matrix, from one column to another; eight rows are added before the rest."""
     target = out[start:stop]
     for j in range(stop - start):
@@ -150,14 +151,14 @@ def sum_columns(start: int, stop: int, x: Any, rows: int, width: int, out: Any) 
 
 
 @_compiled(_EXACT)
-def fill(out: Any, value: Any) -> None:
+def fill(out: NDArray, value: float) -> None:
     """Write a number everywhere."""
     for i in range(out.shape[0]):
         out[i] = value
 
 
 @_compiled(_EXACT)
-def spread_rows(values: Any, out: Any) -> None:
+def spread_rows(values: NDArray, out: NDArray) -> None:
     """Write each number to all of a row."""
     for i in range(out.shape[0]):
         value = values[i]
@@ -166,7 +167,7 @@ def spread_rows(values: Any, out: Any) -> None:
 
 
 @_compiled(_EXACT)
-def repeat_rows(out: Any, row: Any) -> None:
+def repeat_rows(out: NDArray, row: NDArray) -> None:
     """Write one row to all."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -179,7 +180,7 @@ def repeat_rows(out: Any, row: Any) -> None:
 
 
 @_compiled(_EXACT)
-def running_sum_rows(x: Any, reverse: bool, out: Any) -> None:
+def running_sum_rows(x: NDArray, reverse: bool, out: NDArray) -> None:
     """Write the sums of each row's elements up to each, or from each on."""
     rows, width = x.shape
     at = width - 1 if reverse else 0
@@ -209,7 +210,7 @@ def running_sum_rows(x: Any, reverse: bool, out: Any) -> None:
 
 
 @_compiled(_EXACT)
-def running_product_rows(x: Any, out: Any) -> None:
+def running_product_rows(x: NDArray, out: NDArray) -> None:
     """Write the products of each row's elements up to each."""
     rows, width = x.shape
     for i in range(0, rows - rows % 8, 8):
@@ -233,7 +234,7 @@ def running_product_rows(x: Any, out: Any) -> None:
 
 
 @_compiled(_EXACT)
-def running_product_back_rows(g: Any, x: Any, y: Any, out: Any) -> None:
+def running_product_back_rows(g: NDArray, x: NDArray, y: NDArray, out: NDArray) -> None:
     """Write the gradient of rows whose running products are `y`.
 
     An element is in every product from its own on: what was before it, times the sum of what follows.
@@ -262,7 +263,7 @@ def running_product_back_rows(g: Any, x: Any, y: Any, out: Any) -> None:
 
 
 @_compiled(_FREE)
-def exp_rows(x: Any, tops: Any, sums: Any) -> None:
+def exp_rows(x: NDArray, tops: NDArray, sums: NDArray) -> None:
     """Replace rows by the exponentials of their elements less their maximum; write maxima and sums."""
     for i in range(x.shape[0]):
         t, total = _top(x[i]), np.float32(0)
@@ -275,7 +276,7 @@ def exp_rows(x: Any, tops: Any, sums: Any) -> None:
 
 
 @_compiled(_FREE)
-def attention_back_rows(x: Any, slopes: Any, logs: Any, along: Any) -> None:
+def attention_back_rows(x: NDArray, slopes: NDArray, logs: NDArray, along: NDArray) -> None:
     """Replace scores by weights, given their logsumexp, and the gradients of weights by those of scores."""
     for i in range(x.shape[0]):
         t, a = logs[i], along[i]

@@ -8,12 +8,19 @@ Only imported where Numba is installed.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
 from numba.extending import intrinsic
+
+from ..._typing import Kernel
+
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing import Signature
 
 # NaNs and infinities keep their meaning; sums may be taken in any order.
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
@@ -24,39 +31,47 @@ _NO_FRACTION = F(1.5 * 2**23 + 127)
 
 
 @intrinsic
-def _as_float(context: Any, bits: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _as_float(context: BaseContext, bits: numba.types.Type) -> tuple[Signature, Kernel]:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         return builder.bitcast(args[0], ir.FloatType())
 
     return numba.float32(numba.int32), generate
 
 
 @intrinsic
-def _as_bits(context: Any, x: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _as_bits(context: BaseContext, x: numba.types.Type) -> tuple[Signature, Kernel]:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         return builder.bitcast(args[0], ir.IntType(32))
 
     return numba.int32(numba.float32), generate
 
 
 @intrinsic
-def _as_float64(context: Any, bits: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _as_float64(context: BaseContext, bits: numba.types.Type) -> tuple[Signature, Kernel]:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return numba.float64(numba.int64), generate
 
 
 @intrinsic
-def _as_bits64(context: Any, x: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _as_bits64(context: BaseContext, x: numba.types.Type) -> tuple[Signature, Kernel]:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         return builder.bitcast(args[0], ir.IntType(64))
 
     return numba.int64(numba.float64), generate
 
 
 @inline
-def _exp_parts(x: Any) -> Any:
+def _exp_parts(x: float) -> tuple[float, float]:
     """Return n and p with exp(x) = 2**n * (1 + p), for x that is neither too large nor too small."""
     n = np.floor(x * F(1.44269504) + F(0.5))
     r = x - n * F(0.693359375)
@@ -70,12 +85,12 @@ def _exp_parts(x: Any) -> Any:
 
 
 @inline
-def _power_of_two(n: Any) -> Any:
+def _power_of_two(n: float) -> float:
     return _as_float(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
 
 
 @inline
-def _rounded_parts(x: Any) -> Any:
+def _rounded_parts(x: float) -> Any:
     """Return 2**n and p with exp(x) = 2**n * (1 + p), for -88.3 <= x <= 88.7, in fewer steps than `_exp_parts`."""
     # Beside a large number there is no room for fractions: its last bits are n, rounded, as the bits of floats have it.
     power = x * F(1.44269504) + _NO_FRACTION
@@ -91,7 +106,7 @@ def _rounded_parts(x: Any) -> Any:
 
 
 @inline
-def bounded_exp(x: Any) -> Any:
+def bounded_exp(x: Any) -> float:
     """Return the exponential of a float32, infinity above 88.4."""
     x = F(-88.3) if x < F(-88.3) else x
     scale, p = _rounded_parts(F(88.7) if x > F(88.7) else x)
@@ -99,21 +114,21 @@ def bounded_exp(x: Any) -> Any:
 
 
 @inline
-def exp_below(x: Any) -> Any:
+def exp_below(x: float) -> float:
     """Return the exponential of a float32 that is not above 88; results that would be subnormal are 0."""
     scale, p = _rounded_parts(F(-88.3) if x < F(-88.3) else x)
     return scale + scale * p
 
 
 @inline
-def _scaled(p: Any, n: Any) -> Any:
+def _scaled(p: float, n: float) -> float:
     """Return p * 2**n, in two factors: 2**128 and 2**-150 are no float32, though the product is."""
     half = np.int32(n) >> np.int32(1)
     return p * _power_of_two(half) * _power_of_two(np.int32(n) - half)
 
 
 @inline
-def _exp32(x: Any) -> Any:
+def _exp32(x: float) -> np.floating[Any] | float:
     low = F(-104.0) if x < F(-104.0) else x
     n, p = _exp_parts(F(88.72283) if low > F(88.72283) else low)
     out = _scaled(F(1.0) + p, n)
@@ -121,7 +136,7 @@ def _exp32(x: Any) -> Any:
 
 
 @inline
-def _expm1_32(x: Any) -> Any:
+def _expm1_32(x: float) -> np.floating[Any] | float:
     low = F(-30.0) if x < F(-30.0) else x
     n, p = _exp_parts(F(88.72283) if low > F(88.72283) else low)
     # 2**n * (1 + p) - 1 without the cancellation near 0, where n is 0.
@@ -131,7 +146,7 @@ def _expm1_32(x: Any) -> Any:
 
 
 @inline
-def _log_normal(x: Any) -> Any:
+def _log_normal(x: float) -> float:
     """Return the logarithm of a float32 that is positive, finite and not subnormal."""
     bits = _as_bits(F(x))
     e = F(((bits >> np.int32(23)) & np.int32(0xFF)) - np.int32(126))
@@ -154,7 +169,7 @@ def _log_normal(x: Any) -> Any:
 
 
 @inline
-def _log32(x: Any) -> Any:
+def _log32(x: float) -> np.floating[Any] | float:
     small = x < F(1.17549435e-38)
     out = _log_normal(x * F(8388608.0) if small else x) - (F(15.942385152878742) if small else F(0.0))
     out = x if x == F(np.inf) or x != x else out
@@ -163,13 +178,13 @@ def _log32(x: Any) -> Any:
 
 
 @inline
-def _log1p_normal(x: Any) -> Any:
+def _log1p_normal(x: float) -> float:
     whole = F(1.0) + x
     return _log_normal(whole) + (x - (whole - F(1.0))) / whole  # with what was lost in the sum
 
 
 @inline
-def _log1p32(x: Any) -> Any:
+def _log1p32(x: float) -> np.floating[Any] | float:
     out = x if F(1.0) + x == F(1.0) else _log1p_normal(x)
     out = F(-np.inf) if x == F(-1.0) else out
     out = F(np.nan) if x < F(-1.0) else out
@@ -177,39 +192,39 @@ def _log1p32(x: Any) -> Any:
 
 
 @inline
-def _exp_negative(x: Any) -> Any:
+def _exp_negative(x: float) -> float:
     """Return the exponential of a float32 that is not above 0, with results that are subnormal."""
     n, p = _exp_parts(F(-104.0) if x < F(-104.0) else x)
     return _scaled(F(1.0) + p, n)
 
 
 @inline
-def _log1p_exp32(x: Any) -> Any:
+def _log1p_exp32(x: float) -> float:
     # The functions without special cases: LLVM gets lost between those of two, and leaves the loop as it is.
     return (x if x > F(0.0) else F(0.0)) + _log1p_normal(_exp_negative(-abs(x)))
 
 
 @inline
-def _log1p_exp64(x: Any) -> Any:
+def _log1p_exp64(x: float) -> float:
     return (x if x > 0.0 else 0.0) + np.log1p(math.exp(-abs(x)))
 
 
 @inline
-def _logaddexp32(x: Any, y: Any) -> Any:
+def _logaddexp32(x: float, y: float) -> np.floating[Any] | float:
     high = x if x > y else y
     out = high + _log1p_normal(_exp_negative(-abs(x - y)))
     return x + F(0.6931471805599453) if x == y else out  # also of two infinities
 
 
 @inline
-def _logaddexp64(x: Any, y: Any) -> Any:
+def _logaddexp64(x: float, y: float) -> float:
     high = x if x > y else y
     out = high + np.log1p(math.exp(-abs(x - y)))
     return x + 0.6931471805599453 if x == y else out
 
 
 @inline
-def _hypot32(x: Any, y: Any) -> Any:
+def _hypot32(x: float, y: float) -> np.floating[Any] | float:
     # In double precision no square of a single is too large or too small.
     wide, other = np.float64(x), np.float64(y)
     out = F(np.sqrt(wide * wide + other * other))
@@ -217,7 +232,7 @@ def _hypot32(x: Any, y: Any) -> Any:
 
 
 @inline
-def _tanh32(x: Any) -> Any:
+def _tanh32(x: float) -> np.floating[Any] | float:
     z = x * x
     p = F(-5.70498872745e-3) * z + F(2.06390887954e-2)
     p = p * z - F(5.37397155531e-2)
@@ -231,7 +246,7 @@ def _tanh32(x: Any) -> Any:
 
 
 @inline
-def _erf32(x: Any) -> Any:
+def _erf32(x: float) -> np.floating[Any] | float:
     y = F(4.0) if x > F(4.0) else x
     y = F(-4.0) if y < F(-4.0) else y
     z = y * y
@@ -254,7 +269,7 @@ _P4, _P5, _P6 = (F(2 * c) for c in (3.96474902e-06, -1.32263897e-07, 1.75619161e
 
 
 @inline
-def _normal_cdf32(x: Any) -> Any:
+def _normal_cdf32(x: float) -> float:
     """Return the probability that a standard normal variable is below x, to a rounding error of 1."""
     square = x * x
     p = _P5 + square * _P6
@@ -267,12 +282,12 @@ def _normal_cdf32(x: Any) -> Any:
 
 
 @inline
-def _normal_cdf64(x: Any) -> Any:
+def _normal_cdf64(x: float) -> float:
     return 0.5 * math.erfc(x * -0.7071067811865476)
 
 
 @inline
-def _sin_cos_part(x: Any, shift: Any) -> Any:
+def _sin_cos_part(x: float, shift: int) -> float:
     """Sine of x + shift quarter turns, for moderate x."""
     n = np.floor(x * F(0.636619772) + F(0.5))
     r = x - n * F(1.5703125)
@@ -288,23 +303,23 @@ def _sin_cos_part(x: Any, shift: Any) -> Any:
 
 
 @inline
-def _sin32(x: Any) -> Any:
+def _sin32(x: float) -> np.floating[Any] | float:
     out = _sin_cos_part(x, np.int32(0)) if abs(x) < F(8192.0) else F(math.sin(x))
     return x if abs(x) < F(4e-4) else out  # with the sign of zero
 
 
 @inline
-def _cos32(x: Any) -> Any:
+def _cos32(x: float) -> np.floating[Any] | float:
     return _sin_cos_part(x, np.int32(1)) if abs(x) < F(8192.0) else F(math.cos(x))
 
 
 @inline
-def _power32(x: Any, y: Any) -> Any:
+def _power32(x: float, y: float) -> np.floating[Any] | float:
     return F(x**y)
 
 
 @inline
-def _power64(x: Any, y: Any) -> Any:
+def _power64(x: float, y: float) -> float:
     return np.float64(x**y)
 
 

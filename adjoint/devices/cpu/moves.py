@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import NDArray
 from .loops import _EXACT, _as_bits, _compiled
 
 _LOWEST = np.int32(-(2**31))
@@ -23,20 +24,29 @@ _SIGN = np.int32(0x7FFFFFFF)
 
 
 @_compiled(_EXACT)
-def _assign(target: Any, source: Any) -> None:
+def _assign(target: NDArray, source: NDArray) -> None:
     for j in range(len(target)):
         target[j] = source[j]
 
 
 @_compiled(_EXACT)
-def _clear(target: Any) -> None:
+def _clear(target: NDArray) -> None:
     for j in range(len(target)):
         target[j] = np.float32(0)
 
 
 @_compiled(_EXACT)
 def box(
-    start: int, stop: int, out: Any, width: int, top: int, bottom: int, left: int, right: int, source: Any, step: int
+    start: int,
+    stop: int,
+    out: NDArray,
+    width: int,
+    top: int,
+    bottom: int,
+    left: int,
+    right: int,
+    source: NDArray,
+    step: int,
 ) -> None:
     """Write rows of zeros, with the rows of a source in the box from (top, left) to (bottom, right)."""
     for i in range(start, stop):
@@ -50,7 +60,7 @@ def box(
 
 
 @_compiled(_EXACT)
-def copy(start: int, stop: int, out: Any, out_step: int, source: Any, step: int, width: int) -> None:
+def copy(start: int, stop: int, out: NDArray, out_step: int, source: NDArray, step: int, width: int) -> None:
     """Write the rows of a source to rows that lie `out_step` apart."""
     for i in range(start, stop):
         _assign(out[i * out_step : i * out_step + width], source[i * step : i * step + width])
@@ -58,7 +68,16 @@ def copy(start: int, stop: int, out: Any, out_step: int, source: Any, step: int,
 
 @_compiled(_EXACT)
 def turned(
-    start: int, stop: int, x: Any, out: Any, rows: int, width: int, down: int, along: int, upside: int, mirrored: int
+    start: int,
+    stop: int,
+    x: NDArray,
+    out: NDArray,
+    rows: int,
+    width: int,
+    down: int,
+    along: int,
+    upside: int,
+    mirrored: int,
 ) -> None:
     """Write the rows of matrices rolled, down and along them; upside down, or mirrored, if these say so."""
     for i in range(start, stop):
@@ -75,7 +94,7 @@ def turned(
 
 @_compiled(_EXACT)
 def triangle(
-    start: int, stop: int, x: Any, step: int, out: Any, rows: int, width: int, diagonal: int, lower: int
+    start: int, stop: int, x: NDArray, step: int, out: NDArray, rows: int, width: int, diagonal: int, lower: int
 ) -> None:
     """Write matrices with zeros above a diagonal, or below it."""
     for i in range(start, stop):
@@ -93,7 +112,9 @@ def triangle(
 
 
 @_compiled(_EXACT)
-def gather(start: int, stop: int, x: Any, width: int, index: Any, count: int, out: Any, wrong: Any) -> None:
+def gather(
+    start: int, stop: int, x: NDArray, width: int, index: NDArray, count: int, out: NDArray, wrong: NDArray
+) -> None:
     """Write the elements of each row that its index names; if one is not in its row, say so."""
     for i in range(start, stop):
         row, chosen, target = x[i * width : (i + 1) * width], index[i * count :][:count], out[i * count :][:count]
@@ -108,7 +129,7 @@ def gather(start: int, stop: int, x: Any, width: int, index: Any, count: int, ou
 
 @_compiled(_EXACT)
 def scatter_add(
-    start: int, stop: int, out: Any, width: int, index: Any, count: int, y: Any, step: int, wrong: Any
+    start: int, stop: int, out: NDArray, width: int, index: NDArray, count: int, y: NDArray, step: int, wrong: NDArray
 ) -> None:
     """Add numbers to the elements of each row that its index names, one after another; if one is not there, say so."""
     for i in range(start, stop):
@@ -121,7 +142,7 @@ def scatter_add(
 
 
 @_compiled(_EXACT)
-def take_rows(start: int, stop: int, x: Any, width: int, numbers: Any, out: Any) -> None:
+def take_rows(start: int, stop: int, x: NDArray, width: int, numbers: NDArray, out: NDArray) -> None:
     """Write the rows that numbers name."""
     for i in range(start, stop):
         at = numbers[i] * width
@@ -129,7 +150,7 @@ def take_rows(start: int, stop: int, x: Any, width: int, numbers: Any, out: Any)
 
 
 @_compiled(_EXACT)
-def add_rows(start: int, stop: int, out: Any, width: int, numbers: Any, values: Any, step: int) -> None:
+def add_rows(start: int, stop: int, out: NDArray, width: int, numbers: NDArray, values: NDArray, step: int) -> None:
     """Add each row of values, from column `start` to `stop`, to the row that its number names, one after another."""
     for i in range(numbers.shape[0]):
         at = numbers[i] * width
@@ -142,7 +163,7 @@ def add_rows(start: int, stop: int, out: Any, width: int, numbers: Any, values: 
 
 
 @_compiled(_EXACT)
-def _key(x: Any, turn: Any) -> Any:
+def _key(x: float, turn: int) -> Any:
     """Return a whole number that comes in the order of floats: zero has no sign, and NaN comes after all others.
 
     A `turn` of -1 reverses the order.
@@ -154,7 +175,7 @@ def _key(x: Any, turn: Any) -> Any:
 
 
 @_compiled(_EXACT)
-def _top(row: Any, turn: Any) -> Any:
+def _top(row: NDArray, turn: int) -> Any:
     top = _LOWEST
     for j in range(len(row)):
         key = _key(row[j], turn)
@@ -163,7 +184,7 @@ def _top(row: Any, turn: Any) -> Any:
 
 
 @_compiled(_EXACT)
-def _put(keys: Any, places: Any, filled: int, key: Any, place: int) -> None:
+def _put(keys: Any, places: NDArray, filled: int, key: int, place: int) -> None:
     """Put a key among those found, best first; the last falls out where all places are filled."""
     at = min(filled, len(keys) - 1)
     while at > 0 and key > keys[at - 1]:
@@ -173,7 +194,7 @@ def _put(keys: Any, places: Any, filled: int, key: Any, place: int) -> None:
 
 
 @_compiled(_EXACT)
-def best(start: int, stop: int, x: Any, width: int, count: int, largest: int, out: Any) -> None:
+def best(start: int, stop: int, x: NDArray, width: int, count: int, largest: int, out: NDArray) -> None:
     """Write the places of the largest (or smallest) elements of each row, best first, earlier ones before equals.
 
     The best keys of stretches of 32 come first, in vectors: only as many stretches as elements are wanted, and those
@@ -203,7 +224,15 @@ def best(start: int, stop: int, x: Any, width: int, count: int, largest: int, ou
 
 @_compiled(_EXACT)
 def extreme(
-    start: int, stop: int, x: Any, matrices: int, rows: int, width: int, sign: Any, values: Any, places: Any
+    start: int,
+    stop: int,
+    x: NDArray,
+    matrices: int,
+    rows: int,
+    width: int,
+    sign: float,
+    values: NDArray,
+    places: NDArray,
 ) -> None:
     """Write the smallest element of each column of matrices, and its place; by a sign of -1, the largest. NaN is both.
 
@@ -231,7 +260,7 @@ def extreme(
 
 @_compiled(_EXACT)
 def running_sums(
-    start: int, stop: int, x: Any, step: int, matrices: int, rows: int, width: int, reverse: int, out: Any
+    start: int, stop: int, x: NDArray, step: int, matrices: int, rows: int, width: int, reverse: int, out: NDArray
 ) -> None:
     """Write the sums of a column's elements up to each, or from each on, for columns `start` to `stop` of matrices."""
     for m in range(matrices):
@@ -271,7 +300,7 @@ def _along(c: Any, size: int, aligned: int, border: int) -> Any:
 
 
 @_compiled(_EXACT)
-def _prepare(grid: Any, height: int, width: int, aligned: int, border: int, at: Any, parts: Any) -> None:
+def _prepare(grid: NDArray, height: int, width: int, aligned: int, border: int, at: NDArray, parts: NDArray) -> None:
     """Write where the first of the four pixels around each place is in a frame, and the parts of their weights.
 
     A frame is an image with zeros around it, two rows of them above, so that none of the four has to be looked for:
@@ -285,15 +314,15 @@ def _prepare(grid: Any, height: int, width: int, aligned: int, border: int, at: 
 
 
 @_compiled(_EXACT)
-def _frame(plane: Any, width: int, frame: Any) -> None:
+def _frame(plane: NDArray, width: int, frame: NDArray) -> None:
     for y in range(len(plane) // width):
         _assign(frame[(y + 2) * (width + 2) + 1 :][:width], plane[y * width : (y + 1) * width])
 
 
 @_compiled(_EXACT)
 def sample(
-    start: int, stop: int, x: Any, channels: int, height: int, width: int, grid: Any, places: int, aligned: int,
-    border: int, out: Any,
+    start: int, stop: int, x: NDArray, channels: int, height: int, width: int, grid: NDArray, places: int, aligned: int,
+    border: int, out: NDArray,
 ) -> None:  # fmt: skip
     """Write each plane of images at the places of its image's grid."""
     at, parts = np.empty(places, np.uint32), np.empty((4, places), np.float32)
@@ -313,7 +342,7 @@ def sample(
 
 
 @_compiled(_EXACT)
-def _spread(plane: Any, width: int, g: Any, at: Any, parts: Any, frame: Any) -> None:
+def _spread(plane: NDArray, width: int, g: NDArray, at: NDArray, parts: NDArray, frame: NDArray) -> None:
     """Write the gradient of a plane: what each place gives to the pixels around it."""
     one, down = np.float32(1), np.uint32(width + 2)
     _clear(frame)
@@ -329,7 +358,7 @@ def _spread(plane: Any, width: int, g: Any, at: Any, parts: Any, frame: Any) -> 
 
 
 @_compiled(_EXACT)
-def _tilt(width: int, g: Any, at: Any, parts: Any, frame: Any, slopes: Any) -> None:
+def _tilt(width: int, g: NDArray, at: NDArray, parts: NDArray, frame: NDArray, slopes: NDArray) -> None:
     """Add to the gradients of places, in pixels."""
     one, down = np.float32(1), np.uint32(width + 2)
     for p in range(len(g)):
@@ -341,8 +370,8 @@ def _tilt(width: int, g: Any, at: Any, parts: Any, frame: Any, slopes: Any) -> N
 
 @_compiled(_EXACT)
 def sample_back(
-    start: int, stop: int, x: Any, channels: int, height: int, width: int, grid: Any, places: int, aligned: int,
-    border: int, g: Any, needs: int, gx: Any, ggrid: Any,
+    start: int, stop: int, x: NDArray, channels: int, height: int, width: int, grid: NDArray, places: int, aligned: int,
+    border: int, g: NDArray, needs: int, gx: NDArray, ggrid: NDArray,
 ) -> None:  # fmt: skip
     """Write the gradients of images and of grids; a `needs` of 1 is the first, of 2 the second."""
     at, parts = np.empty(places, np.uint32), np.empty((4, places), np.float32)

@@ -95,13 +95,13 @@ class Library:
         self.attributes = self.made("primitive_attr_create")
         self.call("primitive_attr_set_scratchpad_mode", self.attributes, 1)  # we give it memory
 
-    def call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: object) -> None:
         """Call a function; raise if it does not succeed."""
         status = getattr(self.dll, f"dnnl_{name}")(*args)
         if status:
             raise Unsupported(f"dnnl_{name} answered {status}")
 
-    def made(self, name: str, *args: Any) -> c_void_p:
+    def made(self, name: str, *args: object) -> c_void_p:
         """Return the handle that a function leaves in its first argument."""
         handle = c_void_p()
         self.call(name, byref(handle), *args)
@@ -146,7 +146,7 @@ def _loaded() -> Library:
 # --- Memory -----------------------------------------------------------------------------------------
 
 
-def _dims(values: Sequence[int]) -> Any:
+def _dims(values: Sequence[int]) -> ctypes.Array[c_int64]:
     return (c_int64 * 12)(*values)
 
 
@@ -265,7 +265,7 @@ class Plan:
         finally:
             library.dll.dnnl_primitive_desc_destroy(descriptor)
 
-    def __call__(self, *arrays: Any) -> None:
+    def __call__(self, *arrays: Array) -> None:
         """Run the primitive on arrays that lie as the layouts say."""
         dll, stream, places = self.dll, self.stream, self.places
         point, execute = dll.dnnl_memory_set_data_handle, dll.dnnl_primitive_execute
@@ -321,7 +321,7 @@ def _planned(make: Callable[..., Plan | None]) -> Callable[..., Plan | None]:
 
     @functools.lru_cache(maxsize=1024)
     @functools.wraps(make)
-    def plan(*key: Any) -> Plan | None:
+    def plan(*key: object) -> Plan | None:
         try:
             return make(*key)
         except Unsupported:
@@ -331,13 +331,13 @@ def _planned(make: Callable[..., Plan | None]) -> Callable[..., Plan | None]:
     return plan
 
 
-def _descriptor(name: str, *args: Any) -> c_void_p:
+def _descriptor(name: str, *args: object) -> c_void_p:
     library = _loaded()
     handles = [a.handle if isinstance(a, Layout) else a for a in args]
     return library.made(f"{name}_primitive_desc_create", library.engine, *handles, library.attributes)
 
 
-def _contiguous(x: Array) -> Any:
+def _contiguous(x: Array) -> Array:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
@@ -358,7 +358,7 @@ def _matmul_plan(x_shape: Ints, x_bytes: Ints, y_shape: Ints, y_bytes: Ints, bia
     return Plan(_descriptor("matmul", x, y, bias, out), layouts, (DST,))
 
 
-def matmul(x: Array, y: Array, out: Any, bias: Any = None) -> bool:
+def matmul(x: Array, y: Array, out: Array, bias: Array | None = None) -> bool:
     """Write the product of two matrices or of two batches of them, plus a row; return whether it could be."""
     plan = _matmul_plan(x.shape, x.strides, y.shape, y.strides, bias is not None)
     if plan is None:
@@ -418,7 +418,9 @@ def _conv_weights_plan(*geometry: Any) -> Plan:
     return Plan(back, {SRC: x, DIFF_DST: out, DIFF_WEIGHTS: w}, (DIFF_WEIGHTS,))
 
 
-def convolve(x: Array, w: Array, b: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+def convolve(
+    x: Array, w: Array, b: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints
+) -> Array | None:
     """Return (N, O, *size) from x (N, C, ...), w (O, C / groups, ...) and a bias or None."""
     shape = (len(x), len(w), *size)
     plan = _conv_plan(b is not None, x.shape, w.shape, shape, stride, before, dilation, groups)
@@ -429,7 +431,9 @@ def convolve(x: Array, w: Array, b: Array, stride: Ints, before: Ints, dilation:
     return out
 
 
-def convolve_data(g: Array, w: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+def convolve_data(
+    g: Array, w: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints
+) -> Array | None:
     """Return (N, C, *size) from g (N, O, ...) and w (O, C / groups, ...): the transposed convolution."""
     shape = (len(g), w.shape[1] * groups, *size)
     plan = _conv_data_plan(shape, w.shape, g.shape, stride, before, dilation, groups)
@@ -440,7 +444,9 @@ def convolve_data(g: Array, w: Array, stride: Ints, before: Ints, dilation: Ints
     return out
 
 
-def convolve_weights(x: Array, g: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
+def convolve_weights(
+    x: Array, g: Array, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints
+) -> Array | None:
     """Return (O, C / groups, *kernel) from x (N, C, ...) and g (N, O, ...)."""
     shape = (g.shape[1], x.shape[1] // groups, *kernel)
     plan = _conv_weights_plan(x.shape, shape, g.shape, stride, before, dilation, groups)
@@ -476,7 +482,7 @@ def _pool_backward_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> P
     return Plan(back, {DIFF_DST: out, DIFF_SRC: x}, (DIFF_SRC,))
 
 
-def _pool(x: Array, windows: tuple[Ints, ...], out: Array) -> Any:
+def _pool(x: Array, windows: tuple[Ints, ...], out: Array) -> Array | None:
     """Write the maxima of windows into `out`; return oneDNN's notes about where they are, None if it cannot."""
     plan = _pool_plan(x.shape, windows, out.shape[2:])
     if plan is None:
@@ -486,12 +492,12 @@ def _pool(x: Array, windows: tuple[Ints, ...], out: Array) -> Any:
     return notes
 
 
-def max_pool(x: Array, windows: tuple[Ints, ...], out: Any) -> bool:
+def max_pool(x: Array, windows: tuple[Ints, ...], out: Array) -> bool:
     """Write the maxima of windows (kernel, stride, padding, dilation) of x (N, C, ...), which has no NaN."""
     return _pool(x, windows, out) is not None
 
 
-def max_pool_backward(g: Array, x: Array, windows: tuple[Ints, ...], out: Any) -> bool:
+def max_pool_backward(g: Array, x: Array, windows: tuple[Ints, ...], out: Array) -> bool:
     """Write zeros with `g` added where the maxima of the windows are."""
     notes = _pool(x, windows, np.empty_like(g))
     plan = _pool_backward_plan(x.shape, windows, g.shape[2:])

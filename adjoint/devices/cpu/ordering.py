@@ -85,7 +85,7 @@ def _keys(rows: Any) -> Any:
     return keys
 
 
-def _one_by_one(x: Any, axis: int, count: int, largest: bool) -> Any:
+def _one_by_one(x: Array, axis: int, count: int, largest: bool) -> Array | None:
     """Return the indices of a few best elements along the last axis; None where NumPy must look at all."""
     n = x.shape[axis]
     if axis != x.ndim - 1 or not 0 < count <= sizes.BEST_ONE_BY_ONE or not x.flags.c_contiguous or x.dtype.kind != "f":
@@ -100,7 +100,7 @@ def _one_by_one(x: Any, axis: int, count: int, largest: bool) -> Any:
     return found
 
 
-def _above(rows: Any, count: int, largest: bool) -> Any:
+def _above(rows: Array, count: int, largest: bool) -> Array | None:
     """Return the places of the best elements of rows; None where there are NaNs, or many equals.
 
     Of as many groups as elements are wanted, the best are at least as good as the worst of these: few elements are.

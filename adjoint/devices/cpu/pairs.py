@@ -5,8 +5,6 @@ Small arrays go to NumPy's own. What these return is as exact as NumPy's, NaN an
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..._typing import Array, Kernel
@@ -21,13 +19,13 @@ ndarray = np.ndarray
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
 
-def _many(x: Any, y: Any, *dtypes: Any) -> bool:
+def _many(x: Array, y: Array, *dtypes: object) -> bool:
     if type(x) is not ndarray or x.size < sizes.REMAINDER or x.dtype not in dtypes:
         return False
     return getattr(y, "dtype", None) == x.dtype and (type(y) is ndarray or isinstance(y, np.generic))
 
 
-def _by_size(function: Any, x: Any, y: Any) -> Any:
+def _by_size(function: Kernel, x: Array, y: Array) -> Array:
     with np.errstate(all="ignore"):
         return elementwise(function, x, y) if x.size >= LARGE else function(x, y)
 
@@ -42,7 +40,7 @@ def _remainder_of(definition: Kernel) -> Kernel:
     return remainder
 
 
-def _remainder(x: Any, y: Any) -> Any:
+def _remainder(x: Array, y: Array) -> Array:
     wide, divisor = np.asarray(x, _f64), np.asarray(y, _f64)
     quotient = np.divide(wide, divisor)
     np.floor(quotient, out=quotient)

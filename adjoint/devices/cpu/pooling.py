@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Array, DType, Kernel
+from ..._typing import DType, Kernel, NDArray
 from . import provider, sizes
 from .table import override
 from .threads import share
@@ -18,7 +18,7 @@ LINEAR = tuple(f"{name}{n}d" for name in (
 ) for n in (1, 2, 3)) + ("upsample_bilinear2d_aa", "upsample_bicubic2d_aa", "channel_mean")  # fmt: skip
 
 
-def _in_pieces(function: Kernel, dtype: DType, plans: Plans, x: Array, *more: Any) -> Any:
+def _in_pieces(function: Kernel, dtype: DType, plans: Plans, x: NDArray, *more: NDArray) -> NDArray:
     """Return ``function(x, *more)``, computed for a few images at a time, which threads share."""
     rank = len(plans)
     arrays = [a.reshape(-1, *a.shape[a.ndim - rank :]) for a in (x, *more)]
@@ -39,12 +39,12 @@ def _in_pieces(function: Kernel, dtype: DType, plans: Plans, x: Array, *more: An
     return result
 
 
-def _is_large(x: Array, plans: Plans) -> bool:
+def _is_large(x: NDArray, plans: Plans) -> bool:
     return type(x) is np.ndarray and x.size >= 2 * sizes.IMAGES and x.ndim > len(plans)
 
 
 def _weighted_sums(definition: Kernel) -> Kernel:
-    def weighted_sums(x: Array, plans: Plans) -> Array:
+    def weighted_sums(x: NDArray, plans: Plans) -> NDArray:
         if _is_large(x, plans) and None not in plans and x.dtype.kind == "f":
             return _in_pieces(lambda part: definition(part, plans), x.dtype, plans, x)
         return definition(x, plans)  # type: ignore[no-any-return]
@@ -57,7 +57,7 @@ for _name in LINEAR:
     override.around(f"{_name}_backward")(_weighted_sums)
 
 
-def _pooled(x: Array, plans: Plans, g: Array | None = None) -> Any:
+def _pooled(x: NDArray, plans: Plans, g: NDArray | None = None) -> NDArray | None:
     """Return what oneDNN makes of plain windows: their maxima, or the gradient of `x`; None if it cannot."""
     dnn = provider.onednn("pooling", x) if all(p.window for p in plans) else None
     if dnn is None or np.isnan(x.max()):  # oneDNN passes over NaNs
@@ -76,7 +76,7 @@ def _pooled(x: Array, plans: Plans, g: Array | None = None) -> Any:
 
 
 def _max_pool(definition: Kernel) -> Kernel:
-    def max_pool(x: Array, plans: Plans) -> Array:
+    def max_pool(x: NDArray, plans: Plans) -> NDArray:
         out = _pooled(x, plans)
         if out is not None:
             return out
@@ -94,7 +94,7 @@ for _rank in (1, 2, 3):
 
 @override.around("where_largest")
 def _where_largest(definition: Kernel) -> Kernel:
-    def where_largest(x: Array, plans: Plans) -> Array:
+    def where_largest(x: NDArray, plans: Plans) -> NDArray:
         if _is_large(x, plans):
             return _in_pieces(lambda part: definition(part, plans), np.dtype(np.int64), plans, x)
         return definition(x, plans)  # type: ignore[no-any-return]
@@ -104,7 +104,7 @@ def _where_largest(definition: Kernel) -> Kernel:
 
 @override.around("max_pool_backward")
 def _max_pool_backward(definition: Kernel) -> Kernel:
-    def max_pool_backward(g: Array, x: Array, plans: Plans) -> Array:
+    def max_pool_backward(g: NDArray, x: NDArray, plans: Plans) -> NDArray:
         if not (type(g) is np.ndarray is type(x) and g.size and x.ndim > len(plans)):
             return definition(g, x, plans)  # type: ignore[no-any-return]
         out = _pooled(x, plans, g)
@@ -116,7 +116,7 @@ def _max_pool_backward(definition: Kernel) -> Kernel:
             and all(0 < len(p.taps) < 128 and all(p.is_full(rows) for rows, _, _ in p.taps) for p in plans)
         )
 
-        def work(x: Array, g: Array) -> Array:
+        def work(x: NDArray, g: NDArray) -> NDArray:
             found = _from_apart(g, x, plans) if even else None
             return definition(g, x, plans) if found is None else found  # type: ignore[no-any-return]
 
@@ -125,16 +125,16 @@ def _max_pool_backward(definition: Kernel) -> Kernel:
     return max_pool_backward
 
 
-def _at(places: Any, axis: int) -> tuple[Any, ...]:
+def _at(places: NDArray, axis: int) -> tuple[Any, ...]:
     return (..., places, *(slice(None),) * (-axis - 1))
 
 
-def _from_apart(g: Array, x: Array, plans: Plans) -> Any:
+def _from_apart(g: NDArray, x: NDArray, plans: Plans) -> NDArray | None:
     """Return the gradient of maxima where windows do not overlap and none is cut; None if there is a NaN."""
     axes: list[tuple[int, Any, Any]] = []
     for axis in range(-1, -len(plans) - 1, -1):
         taps = plans[axis].taps
-        best = x[_at(taps[0][1], axis)].copy()
+        best: Any = x[_at(taps[0][1], axis)].copy()
         winner = np.zeros(best.shape, np.int8)
         for t in range(1, len(taps)):
             part = x[_at(taps[t][1], axis)]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, DType, Kernel
 from . import blas, provider, sizes, threads
 from .sizes import BATCH_MATMUL as _FEW
 from .sizes import BLAS_THREADS as _ONE
@@ -42,7 +43,7 @@ class _Precision:
 precision = _Precision()
 
 
-def dot_matrices(x: Any, y: Any) -> Any:
+def dot_matrices(x: Array, y: Array) -> Array:
     """Return the product of two matrices, in one dtype that BLAS has."""
     if x.size * y.shape[-1] <= LARGE:
         if x.size == 1 or y.size == 1:  # which `dot` takes for a factor, and 0 times infinity for 0
@@ -52,7 +53,7 @@ def dot_matrices(x: Any, y: Any) -> Any:
     return x.dot(y) if result is None else result
 
 
-def dot_add(x: Any, y: Any, bias: Any) -> Any:
+def dot_add(x: Array, y: Array, bias: Array | None) -> Array:
     """Return the product of two matrices, with `bias` added to each row."""
     result = None if x.size * y.shape[-1] <= LARGE else _shared(x, y, bias)
     if result is None:
@@ -68,7 +69,7 @@ def dot_into(x: Any, y: Any, out: Any) -> None:
         np.matmul(x, y, out=out)
 
 
-def _shared(x: Any, y: Any, bias: Any) -> Any:
+def _shared(x: Array, y: Array, bias: Array | None) -> Array | None:
     """Return the product where oneDNN's threads compute it, else None."""
     rows, columns = x.shape[0], y.shape[-1]
     dnn = provider.onednn("matmul", x, x.size * columns)
@@ -78,7 +79,7 @@ def _shared(x: Any, y: Any, bias: Any) -> Any:
     return out if dnn.matmul(x, y, out, bias) else None
 
 
-def sum_rows(x: Any) -> Any:
+def sum_rows(x: Array) -> Array:
     """Return the sum along all axes but the last; of more than a few rows as a product with ones, which is faster."""
     if x.size <= _SMALL or x.dtype.char not in "fd" or not x.flags.c_contiguous or not blas.is_known():
         return np.add.reduce(x, 0) if x.ndim == 2 else x.sum(axis=tuple(range(x.ndim - 1)))
@@ -91,11 +92,11 @@ def sum_rows(x: Any) -> Any:
 
 
 @functools.lru_cache(16)
-def _ones(count: int, dtype: Any) -> Any:
+def _ones(count: int, dtype: DType) -> Array:
     return np.ones(count, dtype)
 
 
-def multiply_batches(x: Any, y: Any) -> Any:
+def multiply_batches(x: Array, y: Array) -> Array:
     """Return the products of two batches of matrices with the same leading dims, which may be large."""
     lead, inner = x.shape[:-2], x.shape[-1]
     each = x.shape[-2] * inner * y.shape[-1]
@@ -125,13 +126,13 @@ def _multiply(x: Any, y: Any, out: Any, each: int) -> None:
 # --- What primitives are computed with ----------------------------------------------------------------
 
 
-def _in_blas(x: Any, y: Any, *more: Any) -> bool:
+def _in_blas(x: Array, y: Array, *more: Array) -> bool:
     return type(x) is ndarray is type(y) and (x.dtype is f32 or x.dtype is f64)
 
 
 @override.around("mm")
-def _mm(definition: Any) -> Any:
-    def mm(x: Any, y: Any) -> Any:
+def _mm(definition: Kernel) -> Kernel:
+    def mm(x: Array, y: Array) -> Array:
         if type(x) is ndarray is type(y) and (x.dtype is f32 or x.dtype is f64):
             return dot_matrices(x, y)
         return definition(x, y)
@@ -140,17 +141,17 @@ def _mm(definition: Any) -> Any:
 
 
 @override.around("mm", gradient="x")
-def _mm_x(rule: Any) -> Any:
+def _mm_x(rule: Kernel) -> Kernel:
     return lambda g, y: dot_matrices(g, y.T) if type(g) is ndarray is type(y) else rule(g, y)
 
 
 @override.around("mm", gradient="y")
-def _mm_y(rule: Any) -> Any:
+def _mm_y(rule: Kernel) -> Kernel:
     return lambda g, x: dot_matrices(x.T, g) if type(g) is ndarray is type(x) else rule(g, x)
 
 
 @override("bmm", when=lambda x, y: x.dtype.kind in "fc" and x.dtype.itemsize > 2 and type(y) is ndarray)
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Array, y: Array) -> Array:
     """Return the product of matrices, vectors, or batches of these."""
     if y.ndim > 2 and x.ndim > 1 and x.shape[-1] == 1 == y.shape[-2]:
         return x * y  # a batch of outer products, which BLAS would be called for one by one
@@ -162,8 +163,8 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 @override.around("bmm", gradient="x")
-def _bmm_x(rule: Any) -> Any:
-    def bmm_backward_x(g: Any, y: Any) -> Any:
+def _bmm_x(rule: Kernel) -> Kernel:
+    def bmm_backward_x(g: Array, y: Array) -> Array:
         if type(g) is ndarray is type(y) and g.ndim >= y.ndim > 1:
             return matmul(g, y.swapaxes(-1, -2))
         return rule(g, y)
@@ -172,8 +173,8 @@ def _bmm_x(rule: Any) -> Any:
 
 
 @override.around("bmm", gradient="y")
-def _bmm_y(rule: Any) -> Any:
-    def bmm_backward_y(g: Any, x: Any) -> Any:
+def _bmm_y(rule: Kernel) -> Kernel:
+    def bmm_backward_y(g: Array, x: Array) -> Array:
         if type(g) is ndarray is type(x) and g.ndim >= x.ndim > 1:
             return matmul(x.swapaxes(-1, -2), g)
         return rule(g, x)
@@ -181,12 +182,12 @@ def _bmm_y(rule: Any) -> Any:
     return bmm_backward_y
 
 
-def _is_layer(x: Any, weight: Any, *bias: Any) -> bool:
+def _is_layer(x: Array, weight: Array, *bias: Array | None) -> bool:
     return weight.ndim == 2 and x.ndim > 0 and _in_blas(x, weight)
 
 
 @override("project", when=_is_layer)
-def project(x: Any, weight: Any) -> Any:
+def project(x: Array, weight: Array) -> Array:
     """Return the product with a transposed matrix."""
     if x.ndim == 1 < x.size:
         return x.dot(weight.T)
@@ -194,7 +195,7 @@ def project(x: Any, weight: Any) -> Any:
 
 
 @override("project", gradient="x", when=_is_layer)
-def project_backward_x(g: Any, y: Any) -> Any:
+def project_backward_x(g: Array, y: Array) -> Array:
     """Return the gradient for what was multiplied."""
     if g.ndim == 1 < g.size:
         return g.dot(y)
@@ -202,7 +203,7 @@ def project_backward_x(g: Any, y: Any) -> Any:
 
 
 @override("project", gradient="y", when=lambda g, x: g.ndim == x.ndim > 0 and _in_blas(g, x))
-def project_backward_y(g: Any, x: Any) -> Any:
+def project_backward_y(g: Array, x: Array) -> Array:
     """Return the gradient for the matrix."""
     if g.ndim == 1:
         return g[:, None].dot(x[None])
@@ -212,7 +213,7 @@ def project_backward_y(g: Any, x: Any) -> Any:
 
 
 @override.around("linear")
-def _linear(definition: Any) -> Any:
+def _linear(definition: Kernel) -> Kernel:
     def linear(x: Any, weight: Any, bias: Any) -> Any:
         if type(x) is ndarray and weight.ndim == 2 and bias.ndim == 1 and (x.dtype is f32 or x.dtype is f64):
             if x.ndim == 2:
@@ -229,8 +230,8 @@ def _linear(definition: Any) -> Any:
 
 
 @override.around("linear", gradient="joint")
-def _linear_joint(rule: Any) -> Any:
-    def linear_backward(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
+def _linear_joint(rule: Kernel) -> Kernel:
+    def linear_backward(g: Array, x: Array, weight: Array, needs: tuple[bool, ...]) -> tuple[Array | None, ...]:
         if not (type(g) is ndarray is type(x) and weight.ndim == 2 and g.ndim and (g.dtype is f32 or g.dtype is f64)):
             return rule(g, x, weight, needs=needs)
         gx = project_backward_x(g, weight) if needs[0] else None
@@ -249,7 +250,7 @@ def _around(shape: tuple[int, ...], axis: int) -> tuple[Any, Any]:
 
 
 @override("cross", when=lambda x, y, axis: x.size <= sizes.PLACES and type(y) is ndarray and x.shape == y.shape)
-def cross(x: Any, y: Any, axis: int) -> Any:
+def cross(x: Array, y: Array, axis: int) -> Array:
     """Return the vector product of small arrays, by two calls that gather."""
     left, right = _around(x.shape, axis)
     products = x.ravel()[left] * y.ravel()[right]

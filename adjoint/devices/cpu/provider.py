@@ -1,6 +1,6 @@
 """Who computes what: a measured table of the sizes from which a kernel beats plain NumPy.
 
-NumPy is always there. Where ``adjoint[fast]`` is installed, large float32 arrays go to oneDNN, and to loops
+NumPy is always there. Where the extra ``fast`` is installed, large float32 arrays go to oneDNN, and to loops
 compiled by Numba where oneDNN has none. ``ADJOINT_PROVIDER=numpy`` leaves them out.
 
 Nothing is loaded before an array is large enough. A forked child does without oneDNN, whose threads (OpenMP's)
@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def limit(count: int) -> None:
         choice.onednn.limit(count)
 
 
-def onednn(op: str, x: Array, size: int | None = None) -> Any:
+def onednn(op: str, x: Array, size: int | None = None) -> ModuleType | None:
     """Return the oneDNN kernels if they are there and faster for an op on `x` (or of a size), else None."""
     if (x.size if size is None else size) < ONEDNN[op] or type(x) is not ndarray or x.dtype is not f32:
         return None
@@ -111,7 +112,7 @@ def loops(op: str, x: Array, size: int | None = None) -> Any:
     return _compiled_loops() if choice.allowed else None
 
 
-def _compiled_loops() -> Any:
+def _compiled_loops() -> ModuleType | None:
     if choice.loops is None:
         choice.loops = False
         if compiles():

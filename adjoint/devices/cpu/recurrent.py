@@ -7,6 +7,7 @@ weights are one product over all steps. `reverse` runs from the last step to the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -34,7 +35,7 @@ def _are_floats(x: Array, *rest: object) -> bool:
     return True
 
 
-def _in_batch(*gradients: Any) -> bool:
+def _in_batch(*gradients: Array | None) -> bool:
     """Return whether gradients are no arrays, but a batch of them or tensors."""
     return any([g is not None and type(g) is not ndarray for g in gradients])  # noqa: C419 - no generator
 
@@ -60,7 +61,7 @@ def _before(first: Array, states: Array, reverse: bool) -> Array:
 
 
 def _weight_gradients(
-    slopes: Array, by_state: Array, x: Array, before: Array, w_ih: Array, needs: Any, biased: bool
+    slopes: Array, by_state: Array, x: Array, before: Array, w_ih: Array, needs: Sequence[bool], biased: bool
 ) -> tuple[Any, ...]:
     """Return the gradients of x, w_ih, w_hh, b_ih and b_hh from those of the gates at all steps."""
     flat, flat_state = slopes.reshape(-1, slopes.shape[-1]), by_state.reshape(-1, by_state.shape[-1])
@@ -139,7 +140,7 @@ def lstm(
 
 def lstm_backward(
     g_out: Array | None, g_cells: Array | None, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, out: Array,
-    cells: Array, gates: Array, reverse: bool, needs: Any, biased: bool,
+    cells: Array, gates: Array, reverse: bool, needs: Sequence[bool], biased: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the gradients of x, h, c, w_ih, w_hh, b_ih and b_hh."""
     steps, batch, width = cells.shape
@@ -175,8 +176,18 @@ def lstm_backward(
 @override.around("lstm_layer", gradient="joint")
 def _lstm_layer_joint(rule: Kernel) -> Kernel:
     def joint(
-        g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
-    ) -> Any:
+        g: Sequence[Array | None],
+        x: Array,
+        h: Array,
+        c: Array,
+        w_ih: Array,
+        w_hh: Array,
+        b_ih: Array,
+        b_hh: Array,
+        out: Array,
+        reverse: bool,
+        needs: Sequence[bool],
+    ) -> tuple[Array | None, ...]:
         if type(x) is not ndarray or _in_batch(*g) or not out[2].size:
             return rule(g, x, h, c, w_ih, w_hh, b_ih, b_hh, out, reverse, needs=needs)
         return lstm_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[0], out[1], out[2], reverse, needs, b_ih is not None)
@@ -214,7 +225,7 @@ def lstm_cell(
 
 def lstm_cell_backward(
     g_h: Array | None, g_c: Array | None, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, cell: Array,
-    gates: Array, needs: Any, biased: bool,
+    gates: Array, needs: Sequence[bool], biased: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the gradients of x, h, c, w_ih, w_hh, b_ih and b_hh."""
     batch, width = c.shape
@@ -268,7 +279,18 @@ def _lstm_cell(definition: Kernel) -> Kernel:
 
 @override.around("lstm_cell", gradient="joint")
 def _lstm_cell_joint(rule: Kernel) -> Kernel:
-    def joint(g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any) -> Any:
+    def joint(
+        g: Sequence[Array | None],
+        x: Array,
+        h: Array,
+        c: Array,
+        w_ih: Array,
+        w_hh: Array,
+        b_ih: Array,
+        b_hh: Array,
+        out: Array,
+        needs: Sequence[bool],
+    ) -> tuple[Array | None, ...]:
         if type(x) is not ndarray or _in_batch(*g) or not out[2].size:
             return rule(g, x, h, c, w_ih, w_hh, b_ih, b_hh, out, needs=needs)
         return lstm_cell_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[1], out[2], needs, b_ih is not None)
@@ -355,8 +377,17 @@ def gru_backward(
 @override.around("gru_layer", gradient="joint")
 def _gru_layer_joint(rule: Kernel) -> Kernel:
     def joint(
-        g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
-    ) -> Any:
+        g: Sequence[Any],
+        x: Array,
+        h: Array,
+        w_ih: Array,
+        w_hh: Array,
+        b_ih: Array,
+        b_hh: Array,
+        out: Array,
+        reverse: bool,
+        needs: Sequence[bool],
+    ) -> tuple[Array | None, ...]:
         if type(x) is not ndarray or _in_batch(*g) or not out[1].size:
             return rule(g, x, h, w_ih, w_hh, b_ih, b_hh, out, reverse, needs=needs)
         return gru_backward(g[0], x, h, w_ih, w_hh, out[0], out[1], reverse, needs, b_ih is not None)
@@ -375,7 +406,9 @@ def gru_cell(
 
 @override.around("gru_cell", gradient="joint")
 def _gru_cell_joint(rule: Kernel) -> Kernel:
-    def joint(g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any) -> Any:
+    def joint(
+        g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any
+    ) -> tuple[Array | None, ...]:
         if type(x) is not ndarray or _in_batch(*g) or not out[1].size:
             return rule(g, x, h, w_ih, w_hh, b_ih, b_hh, out, needs=needs)
         found = gru_backward(g[0][None], x[None], h, w_ih, w_hh, out[0][None], out[1], False, needs, b_ih is not None)
@@ -406,8 +439,8 @@ def rnn(
 
 
 def rnn_backward(
-    g_out: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, out: Array, reverse: bool, relu: bool, needs: Any,
-    biased: bool,
+    g_out: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, out: Array, reverse: bool, relu: bool,
+    needs: Sequence[bool], biased: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the gradients of x, h, w_ih, w_hh, b_ih and b_hh."""
     slopes = (out > 0).astype(out.dtype) if relu else 1 - out * out
@@ -423,9 +456,9 @@ def rnn_backward(
 @override.around("rnn_layer", gradient="joint")
 def _rnn_layer_joint(rule: Kernel) -> Kernel:
     def joint(
-        g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, relu: bool,
-        needs: Any,
-    ) -> Any:  # fmt: skip
+        g: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, out: Array, reverse: bool,
+        relu: bool, needs: Sequence[bool],
+    ) -> tuple[Array | None, ...]:  # fmt: skip
         if type(x) is not ndarray or _in_batch(g):
             return rule(g, x, h, w_ih, w_hh, b_ih, b_hh, out, reverse, relu, needs=needs)
         return rnn_backward(g, x, h, w_ih, w_hh, out, reverse, relu, needs, b_ih is not None)

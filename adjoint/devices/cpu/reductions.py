@@ -6,7 +6,6 @@ The order in which numbers are added depends on the shape alone, never on the nu
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ _multiply: Kernel = np.multiply.reduce
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
 
-def total(x: Any) -> Any:
+def total(x: Array) -> Array:
     """Return the sum of an array of floats."""
     if not x.flags.c_contiguous:
         if x.flags.f_contiguous:
@@ -45,7 +44,7 @@ def total(x: Any) -> Any:
     return np.add.reduce(flat)
 
 
-def _in_blocks(name: str, kinds: str, *given: Any) -> Any:
+def _in_blocks(name: str, kinds: str, *given: Array) -> Array | None:
     """Return the sum of what a compiled loop finds for each block of dense vectors; None where there is none."""
     x = given[0]
     loops = provider.loops("sum", x) if x.size > sizes.COMPILED_SUM else None
@@ -56,7 +55,7 @@ def _in_blocks(name: str, kinds: str, *given: Any) -> Any:
     return np.add.reduce(parts)
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: Array, y: Array) -> Array:
     """Return the sum of the products of two dense arrays of one shape and dtype."""
     x, y = x.reshape(-1), y.reshape(-1)
     n = x.size // _WIDTH * _WIDTH
@@ -66,7 +65,7 @@ def dot(x: Any, y: Any) -> Any:
     return total(rows) + x[n:] @ y[n:]
 
 
-def _row_sums(x: Any, y: Any = None) -> Any:
+def _row_sums(x: Array, y: Array | None = None) -> Array:
     """Return the sums of rows; times those of `y`, if given."""
     n, width = x.shape
     out = np.empty(n, x.dtype)
@@ -85,12 +84,12 @@ def _row_sums(x: Any, y: Any = None) -> Any:
     return out
 
 
-def _is_dense(x: Any, axes: Axes, keepdims: bool) -> bool:
+def _is_dense(x: Array, axes: Axes, keepdims: bool) -> bool:
     return x.dtype in _ONES and bool(axes) and x.flags.c_contiguous
 
 
 @override("sum", least=sizes.SUM, when=_is_dense)
-def sum_over_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def sum_over_axes(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the sums of a dense array along axes."""
     out = sums(x, axes)
     if out is None:
@@ -99,8 +98,8 @@ def sum_over_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 @override.around("sum_all")
-def _sum_all(definition: Any) -> Any:
-    def sum_all(x: Any) -> Any:
+def _sum_all(definition: Kernel) -> Kernel:
+    def sum_all(x: Array) -> Array:
         if type(x) is ndarray and (x.dtype is f32 or x.dtype is f64):
             return total(x) if x.size >= sizes.SUM else np.add.reduce(x, None)
         return definition(x)
@@ -130,7 +129,7 @@ def _sum_to(definition: Kernel) -> Kernel:
 
 
 @override("sum", gradient="x")
-def sum_backward(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def sum_backward(g: Array, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
     """Return the gradient of a sum: a copy of a few elements is read faster than a view without strides."""
     if not g.ndim:
         return sum_all_backward(g, x_shape)
@@ -143,11 +142,11 @@ def sum_backward(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any
 
 
 @override.around("sum_all", gradient="x")
-def _sum_all_x(rule: Kernel) -> Any:
+def _sum_all_x(rule: Kernel) -> Kernel:
     return lambda g, x_shape: sum_all_backward(g, x_shape) if type(g) is ndarray else rule(g, x_shape)
 
 
-def sum_all_backward(g: Any, x_shape: tuple[int, ...]) -> Any:
+def sum_all_backward(g: Array, x_shape: tuple[int, ...]) -> Array:
     """Return the gradient of the sum of all elements."""
     if math.prod(x_shape) > sizes.BROADCAST:
         return np.broadcast_to(g, x_shape)
@@ -157,31 +156,31 @@ def sum_all_backward(g: Any, x_shape: tuple[int, ...]) -> Any:
 
 
 @override("mean", least=sizes.SUM, when=_is_dense)
-def mean_over_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def mean_over_axes(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the means of a dense array along axes."""
     total = sum_over_axes(x, axes, keepdims)
     return total if total is NotImplemented else total / x.dtype.type(math.prod([x.shape[i] for i in axes]))
 
 
 @override("mean_all", least=sizes.SUM, when=lambda x: x.dtype in _ONES)
-def mean_all(x: Any) -> Any:
+def mean_all(x: Array) -> Array:
     """Return the mean of all elements."""
     return total(x) / x.dtype.type(x.size)
 
 
 @override("mean", gradient="x")
-def mean_backward(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def mean_backward(g: Array, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
     """Return the gradient of a mean."""
     return sum_backward(np.asarray(g / max(math.prod([x_shape[i] for i in axes]), 1)), x_shape, axes)
 
 
 @override("mean_all", gradient="x")
-def mean_all_backward(g: Any, x_shape: tuple[int, ...]) -> Any:
+def mean_all_backward(g: Array, x_shape: tuple[int, ...]) -> Array:
     """Return the gradient of the mean of all elements."""
     return sum_all_backward(g / max(math.prod(x_shape), 1), x_shape)
 
 
-def sums(x: Any, axes: tuple[int, ...]) -> Any:
+def sums(x: Array, axes: tuple[int, ...]) -> Array | None:
     """Return the sums of a dense array over leading or trailing axes; None where NumPy does it better."""
     rank, count = x.ndim, len(axes)
     if count == rank:
@@ -196,7 +195,7 @@ def sums(x: Any, axes: tuple[int, ...]) -> Any:
     return None
 
 
-def _column_sums(x: Any) -> Any:
+def _column_sums(x: Array) -> Array:
     """Return the sums of columns."""
     rows, width = x.shape
     loops = provider.loops("sum", x) if width >= sizes.VECTOR else None
@@ -207,7 +206,7 @@ def _column_sums(x: Any) -> Any:
     return out
 
 
-def sums_of_many(x: Any, axes: tuple[int, ...]) -> Any:
+def sums_of_many(x: Array, axes: tuple[int, ...]) -> Array | None:
     """Return the sums of any array of floats over some axes, one number repeated among them; None as `sums` does."""
     if uniform(x):
         rest = [n for i, n in enumerate(x.shape) if i not in axes]
@@ -224,7 +223,7 @@ def _add(x: Array, axes: Axes, keepdims: bool) -> Array:
     return _reduce(x, axes, None, None, keepdims)
 
 
-def _kept(value: Any, rank: int, axes: Axes) -> Any:
+def _kept(value: Array, rank: int, axes: Axes) -> Array:
     """Return a reduction's result, or its gradient, with the reduced axes in place, at size 1."""
     if not value.ndim or value.ndim == rank:
         return value

@@ -70,12 +70,29 @@ def affine(x: Values, scale: float, shift: float) -> Values:
         return (x.astype(np.float64) * float(np.float32(scale)) + float(np.float32(shift))).astype(np.float32)
     if shift == 0.0 or abs(scale) > _SPLIT_LIMIT:
         return x * scale + shift
+    if abs(scale) < 2.0**-800 and abs(shift) < 2.0**600:  # what rounding takes would be less than a double holds
+        return _lowered(*_unrounded(x, scale * 2.0**400, shift * 2.0**400))
+    total, error = _unrounded(x, scale, shift)
+    fused: Values = total + error
+    return fused
+
+
+def _unrounded(x: Values, scale: float, shift: float) -> tuple[Values, Values]:
+    """Return ``x * scale + shift``, and what rounding took from it."""
     product = x * scale
     total = product + shift
     virtual = total - product
     sum_error = (product - (total - virtual)) + (shift - virtual)
-    fused: Values = total + (sum_error + _product_error(x, float(scale), product))
-    return fused
+    return total, sum_error + _product_error(x, float(scale), product)
+
+
+def _lowered(total: Values, error: Values) -> Values:
+    """Return the sum of both times 2**-400, rounded once, also where it is below the normal numbers."""
+    anchor = np.copysign(2.0**-622, total)  # so large that its last bit becomes the last that a double has
+    coarse = anchor + total
+    rounded = (coarse + ((total - (coarse - anchor)) + error)) - anchor
+    lowered: Values = np.where(np.abs(total) < 2.0**-622, rounded, total + error) * 2.0**-400
+    return lowered
 
 
 def _product_error(x: Values, y: float, product: Values) -> Values:

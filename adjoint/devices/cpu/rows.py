@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+from ..._typing import Array
 from . import pool, provider, team, threads
 from .memory import place_of
 from .sizes import THREAD_ROWS as _SHARE
@@ -43,6 +44,23 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
             loop(*[a[cuts[kind]] if kind in cuts else a for kind, a in zip(kinds, arguments, strict=True)])
 
     threads.share(some, count)
+
+
+def run_pieces(part: Any, at: int, total: int, count: int) -> None:
+    """Call machine code, ``part(address of fields, piece, start, stop)``, on so many pieces of ``range(total)``."""
+    native = thread_pool() if count > 1 else None
+    if native is not None:
+        native.run(part.address, at, total, count)
+        return
+
+    def some(first: int, last: int) -> None:
+        for piece in range(first, last):
+            part.ctypes(at, piece, total * piece // count, total * (piece + 1) // count)
+
+    if count > 1:
+        threads.share(some, count)
+    else:
+        part.ctypes(at, 0, 0, total)
 
 
 def run_part(part: Any, words: Any, total: int) -> None:
@@ -84,7 +102,7 @@ def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any, leas
         native.run(_cut(loop, kinds), block.buffer_info()[0], total, count)
 
 
-def pieces(rows: Any, least: int = _SHARE, most: int = 0) -> int:
+def pieces(rows: Array, least: int = _SHARE, most: int = 0) -> int:
     """Return in how many pieces rows are shared: one for each thread, of at least and at most so many elements."""
     count = min(threads.count, rows.size // least, len(rows))
     return max(count, -(-rows.size // most) if most else 0, 1)

@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, Axes, DType, Shape
 from ...scalar import loops
 from ...scalar.arrays import defined
 from ...scalar.rows import (
     ACROSS,
     COUNT,
     ELEMENT,
+    LABEL,
     MAX,
     NUMBER,
     ROW,
@@ -41,7 +43,7 @@ from .sources import Loops
 from .table import override
 
 ndarray = np.ndarray
-f32, f64 = np.dtype("float32"), np.dtype("float64")
+f32, f64, i64 = np.dtype("float32"), np.dtype("float64"), np.dtype("int64")
 Results = list[Any]
 kernels: dict[Any, Callable[..., Any]] = {}  # by a statement's title; of its gradient, by that and "g"
 
@@ -55,7 +57,15 @@ class Forms:
         self._passes: dict[Any, Callable[..., Results]] = {}
         self._loops: dict[Any, tuple[Any, Program]] = {}
 
-    def passes(self, dtype: Any, axes: Any, rank: int, wanted: Any, absent: Any, fixed: Any) -> Callable[..., Any]:
+    def passes(
+        self,
+        dtype: DType,
+        axes: Axes,
+        rank: int,
+        wanted: tuple[bool, ...],
+        absent: tuple[str, ...],
+        fixed: tuple[Any, ...],
+    ) -> Callable[..., Any]:
         """Return the statement as NumPy passes: a function of the operands, the elements of a row, weights' shape.
 
         It returns what a kernel or rule does: the result, or several with None for those that are not wanted.
@@ -68,7 +78,9 @@ class Forms:
             found = self._passes[key] = text.function(f"{self.statement.title}_rows", self.statement.operands, dtype)
         return found
 
-    def loop(self, dtype: Any, layout: Layout, wanted: Any, absent: Any, fixed: Any) -> tuple[Any, Program]:
+    def loop(
+        self, dtype: DType, layout: Layout, wanted: tuple[bool, ...], absent: tuple[str, ...], fixed: tuple[Any, ...]
+    ) -> tuple[Any, Program]:
         """Return the statement as machine code, ``part(address of fields, piece, start, stop)``, and its stages."""
         key = dtype, layout.planes > 1, layout.channels > 0, wanted, absent, fixed
         found = self._loops.get(key)
@@ -80,7 +92,7 @@ class Forms:
         return found
 
     def plan(
-        self, dtype: Any, shape: Any, axes: Any, weights: Any, wanted: Any, absent: Any, fixed: Any
+        self, dtype: DType, shape: Shape, axes: Axes, weights: Any, wanted: Any, absent: Any, fixed: Any
     ) -> Callable[[Sequence[Any]], Results] | None:
         """Return what computes the results of large arrays; None where loops and blocks do not take their layout."""
         if not _weighs(self.statement, wanted, absent, fixed):
@@ -93,7 +105,14 @@ class Forms:
         return self._in_blocks(dtype, shape, axes, weights, wanted, absent, fixed)
 
     def _in_blocks(
-        self, dtype: Any, shape: Any, axes: Any, weights: Any, wanted: Any, absent: Any, fixed: Any
+        self,
+        dtype: DType,
+        shape: Shape,
+        axes: Axes,
+        weights: Shape,
+        wanted: tuple[bool, ...],
+        absent: tuple[str, ...],
+        fixed: tuple[Any, ...],
     ) -> Callable[[Sequence[Any]], Results] | None:
         """Return what runs NumPy passes on blocks that stay in a core's cache: of last axes, or of one of others."""
         by_rows = axes == tuple(range(len(shape) - len(axes), len(shape)))
@@ -111,7 +130,7 @@ class Forms:
         step, number = max(sizes.ROWS_BLOCK // (width * after), 1), _number(width, dtype)
         final = [weights if role == ACROSS else shape if role == ELEMENT else kept for role in roles]
         several = self.statement.several
-        cut_by_rows = [self.kinds[n] in (ELEMENT, ROW) for n in names]
+        cut_by_rows = [self.kinds[n] in (ELEMENT, ROW, LABEL) for n in names]
 
         def blocks(args: Sequence[Any]) -> Results:
             operands = [self._flat(n, args[places[n]], flat, short, width, dtype) for n in names]
@@ -140,19 +159,19 @@ class Forms:
 
         return blocks
 
-    def _flat(self, name: str, value: Any, flat: Any, short: Any, width: int, dtype: Any) -> Any:
+    def _flat(self, name: str, value: Any, flat: Any, short: Any, width: int, dtype: DType) -> Any:
         kind = self.kinds[name]
         if value is None:
             return None
         if kind == "number":
             return _number(value, dtype)
-        return value.reshape(flat if kind == ELEMENT else short if kind == ROW else (width,))
+        return value.reshape(flat if kind == ELEMENT else short if kind in (ROW, LABEL) else (width,))
 
 
 class _Recent(dict[Any, Any]):
     """Plans by what they are made of; a program with ever new shapes does not fill the memory with them."""
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         if len(self) >= 512:
             self.clear()
         super().__setitem__(key, value)
@@ -162,7 +181,7 @@ def _kept(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])
 
 
-def _number(value: float, dtype: Any) -> Any:
+def _number(value: float, dtype: DType) -> Any:
     return (float32_constants if dtype is f32 else float64_constants)[value]
 
 
@@ -191,7 +210,8 @@ def _entry(statement: Statement, call: _Call) -> Callable[..., Any]:
     static = "".join(f", {n}" for n in statement.static)
     axes = "axis" if "axis" in names else "axes"
     same = "".join(
-        f" and (type({n}) is ndarray and {n}.dtype is dtype{f' or {n} is None' if kinds[n] == WEIGHT else ''})"
+        f" and (type({n}) is ndarray and {n}.dtype is {'i64' if kinds[n] == LABEL else 'dtype'}"
+        f"{f' or {n} is None' if kinds[n] == WEIGHT else ''})"
         for n in others
     )
     given = ", ".join(f"table[{n}]" if kinds[n] == NUMBER else n for n in statement.operands)
@@ -206,7 +226,7 @@ def _entry(statement: Statement, call: _Call) -> Callable[..., Any]:
             return run({given}, table[{base}.shape[at] if at is not None else count({base}.shape, axes)], {shape})
     return call(({", ".join(names)},), needs)
 """
-    scope = {"ndarray": ndarray, "LEAST": sizes.ROWS, "small": call.small, "call": call, "count": _count}
+    scope = {"ndarray": ndarray, "i64": i64, "LEAST": sizes.ROWS, "small": call.small, "call": call, "count": _count}
     return defined(statement.title, text, f"row-wise {statement.title}{'' if call.is_value else ' backward'}", scope)
 
 
@@ -225,12 +245,13 @@ class _Call:
         self.arrays = [(n, places[n]) for n in statement.operands if kinds[n] != NUMBER]
         self.needed = [places[n] for n in statement.hidden if n in places]
         self.static = [places[n] for n in statement.static]
+        self.of_rows = frozenset([places[n] for n in statement.operands if kinds[n] == ROW])
         self.reduced = [places[n] for n in statement.operands if kinds[n] == ROW and n not in statement.hidden]
         self.order = [(places[n], kinds[n] == NUMBER) for n in statement.operands]
         self.small: dict[Any, Any] = _Recent()
         self.large: dict[Any, Any] = _Recent()
 
-    def __call__(self, args: tuple[Any, ...], needs: Any) -> Any:
+    def __call__(self, args: tuple[Any, ...], needs: tuple[bool, ...] | None) -> Any:
         x, s = args[self.base], self.statement
         if type(x) is not ndarray or not x.size or not x.ndim or not self.fits(args, x.dtype):
             return self.definition(*args) if needs is None else self.definition(*args, needs=needs)
@@ -245,6 +266,10 @@ class _Call:
             args = tuple([a.reshape(kept) if i in self.reduced else a for i, a in enumerate(args)])
         found: Any = None
         if x.size >= sizes.ROWS:
+            rows = _kept(x.shape, axes)
+            args = tuple(
+                [np.broadcast_to(a, rows) if i in self.of_rows and a.shape != rows else a for i, a in enumerate(args)]
+            )
             weights = s.shape(args)
             key = provider.choice.allowed, x.shape, weights, dtype, axes, wanted, absent, fixed
             plan = self.large.get(key, False)
@@ -268,18 +293,18 @@ class _Call:
             found = found.reshape([n for i, n in enumerate(x.shape) if i not in axes])
         return found
 
-    def fits(self, args: tuple[Any, ...], dtype: Any) -> bool:
+    def fits(self, args: tuple[Any, ...], dtype: DType) -> bool:
         """Return whether arrays are NumPy's, of one dtype that loops compute with, and hidden results are there."""
         if dtype is not f32 and dtype is not f64:
             return False
-        for _, i in self.arrays:
-            a = args[i]
-            if a is not None and (type(a) is not ndarray or a.dtype is not dtype):
+        for n, i in self.arrays:
+            a, wanted = args[i], i64 if self.statement.kinds[n] == LABEL else dtype
+            if a is not None and (type(a) is not ndarray or a.dtype is not wanted):
                 return False
         return all(args[i] is not None for i in self.needed)
 
 
-def _weighs(statement: Statement, wanted: Any, absent: Any, fixed: Any) -> bool:
+def _weighs(statement: Statement, wanted: tuple[bool, ...], absent: tuple[str, ...], fixed: tuple[Any, ...]) -> bool:
     """Return whether a weight is read, or a result summed to the shape of weights."""
     if any(kind == WEIGHT and n not in absent for n, kind in statement.kinds.items()):
         return True
@@ -293,8 +318,8 @@ class Plan:
     """A loop over rows of one shape, and what it reads and writes."""
 
     def __init__(
-        self, statement: Statement, part: Any, program: Program, layout: Layout, dtype: Any, shape: Any, axes: Any,
-        weights: Any,
+        self, statement: Statement, part: Any, program: Program, layout: Layout, dtype: DType, shape: Shape, axes: Axes,
+        weights: Shape,
     ) -> None:  # fmt: skip
         self.part, self.dtype, self.rows, self.weights = part, dtype, layout.rows, weights
         self.start = [layout.planes, layout.width, layout.first, layout.step, layout.channels]
@@ -329,31 +354,15 @@ class Plan:
             fields.append(place_of(out))
         fields.append(self.extent + 32)
         block = array("q", fields)
-        _call(self.part, block.buffer_info()[0], self.rows, count)
+        rows.run_pieces(self.part, block.buffer_info()[0], self.rows, count)
         return [self._added(out) if like is None else out for out, like in zip(outs, self.outs)]
 
-    def _added(self, sums: Any) -> Any:
+    def _added(self, sums: Array) -> Array:
         if len(sums) == 2:
             found = sums[0, : self.extent] + sums[1, : self.extent]
         else:
             found = np.add.reduce(sums[:, : self.extent], 0)
         return found.reshape(self.weights)
-
-
-def _call(part: Any, at: int, total: int, count: int) -> None:
-    native = rows.thread_pool() if count > 1 else None
-    if native is not None:
-        native.run(part.address, at, total, count)
-        return
-
-    def some(first: int, last: int) -> None:
-        for piece in range(first, last):
-            part.ctypes(at, piece, total * piece // count, total * (piece + 1) // count)
-
-    if count > 1:
-        threads.share(some, count)
-    else:
-        part.ctypes(at, 0, 0, total)
 
 
 @functools.cache
@@ -379,7 +388,7 @@ globals().update(NAMES)
 _FIELDS = ("planes", "width", "first_", "step", "channels")
 
 
-def _source(program: Program, dtype: Any, planes: bool, by_channel: bool) -> str:
+def _source(program: Program, dtype: DType, planes: bool, by_channel: bool) -> str:
     """Return the text of a function that runs a statement on rows."""
     printer = _Printer(program, dtype, planes, by_channel)
     body = "\n".join(f"    {line}" for line in printer.lines)
@@ -393,7 +402,7 @@ def kernel(fields, piece, start, stop):
 class _Printer:
     """Prints the stages of a statement as loops."""
 
-    def __init__(self, program: Program, dtype: Any, planes: bool, by_channel: bool) -> None:
+    def __init__(self, program: Program, dtype: DType, planes: bool, by_channel: bool) -> None:
         self.program, self.dtype, self.planes, self.by_channel = program, dtype, planes, by_channel
         self.size, self.bits, self.kind = dtype.itemsize, 8 * dtype.itemsize, f"np.{dtype.name}"
         self.make, self.lines = f"array{self.bits}", list[str]()
@@ -410,6 +419,11 @@ class _Printer:
         self.lines.append("for row in range(start, stop):")
         for name in self.of_rows:
             self.say(1, f"{name} = {self.make}(p_{name} + {self.size} * row, 1)[0]")
+        for name in [n for n in names if program.kinds[n] == LABEL]:
+            self.say(1, f"{name} = load(p_{name} + 8 * row)")
+        for name, label in program.picks:
+            self.say(1, f"there = {label} if 0 <= {label} < width else 0")
+            self.say(1, f"at_{name} = {self.make}(p_{name} + {self.size} * (row * width + there), 1)[0]")
         for name in program.firsts:
             self.say(1, f"first_{name} = {self.make}(p_{name} + {self.size} * row * first_ * width, 1)[0]")
         for stage in program.stages:
@@ -425,10 +439,12 @@ class _Printer:
         self.lines.append("    " * depth + line)
 
     def assign(self, depth: int, values: Sequence[Symbol], names: Sequence[str]) -> None:
-        """Write lines that compute expressions and give them names."""
-        assignments, texts = loops.lines(values, self.dtype)
-        for line in (*assignments, *[f"{n} = {t}" for n, t in zip(names, texts, strict=True)]):
+        """Write lines that compute numbers of the row and give them names."""
+        assignments, texts = loops.lines(values, self.dtype, vector=False)
+        for line in assignments:
             self.say(depth, line)
+        for name, text, value in zip(names, texts, values, strict=True):
+            self.say(depth, f"{name} = {text if value.boolean else f'{self.kind}({text})'}")
 
     def loop(self, stage: Any) -> None:
         """Write a loop over the elements of a row: within each plane, and around it over planes."""
@@ -468,10 +484,13 @@ class _Printer:
                 self.say(depth, f"r_{i} = {self.make}({place} + {self.size} * (plane % channels), 1)")
             else:
                 self.say(depth, f"r_{i} = {self.make}({place}, width)")
+        assignments, texts = loops.lines(values, self.dtype)
+        hot = self.program.hot if any(f"hot_{self.program.hot}" in line for line in assignments) else ""
+        if hot:
+            self.say(depth, f"hot_{hot} = {self.kind}(0)")
         self.say(depth, "for i in range(width):")
         for line in inside:
             self.say(depth + 1, line)
-        assignments, texts = loops.lines(values, self.dtype)
         for line in assignments:
             self.say(depth + 1, line)
         left = iter(texts)
@@ -490,6 +509,13 @@ class _Printer:
                 self.say(depth + 1, f"a_{i} = accumulate(a_{i}, {text})")
             else:
                 self.say(depth + 1, f"r_{i}[i] += {text}")
+        if hot:  # the one element at the label, again; a comparison for each would keep the loop from being fast
+            if stage.reductions or stage.across or stage.kept:
+                raise TypeError("less_one_at is of elements that are written, not of what is reduced")
+            self.say(depth, f"if 0 <= {hot} < width:")
+            written_again = [f"r_{i}[i] = {t}" for (i, _), t in zip(stage.elements, texts, strict=True)]
+            for line in (f"i = {hot}", f"hot_{hot} = {self.kind}(1)", *inside, *assignments, *written_again):
+                self.say(depth + 1, line)
         for r in stage.reductions:
             if r.function is not MAX:
                 self.say(depth, f"{r.name} = {r.name} + a_{r.name}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def cumsum(x: Array, axis: int, reverse: bool) -> Array:
     return out
 
 
-def _by_triangles(x: Array, lead: int, reverse: bool, out: Any) -> bool:
+def _by_triangles(x: Array, lead: int, reverse: bool, out: Array) -> bool:
     """Write cumulative sums of rows, short pieces multiplied by a triangle of ones; return whether that was possible.
 
     NumPy waits for each sum before it adds the next number; BLAS does not. Zeros times an infinity are no zeros, so
@@ -113,7 +114,7 @@ def _cut(rows: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
 # --- Cumulative products ----------------------------------------------------------------------------------
 
 
-def _compiled(x: Array, axis: int) -> Any:
+def _compiled(x: Array, axis: int) -> ModuleType | None:
     """Return the compiled loops over rows, where the axis is the last; else None."""
     return provider.loops("running", x) if axis == x.ndim - 1 else None
 

@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..._typing import Array, Scalar
 from . import sizes
 from .constants import constant, constants_of
+from .table import override
 
 _INTEGER_OF_SIZE = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
+
+@override.around("where")
+def _where(definition: Callable[..., Any]) -> Callable[..., Any]:
+    return where
+
+
+@override.around("masked_fill")
+def _masked_fill(definition: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, mask, value: where(mask, value, x)
+
+
+@override.around("masked_fill_")
+def _masked_fill_(definition: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, mask, value: np.copyto(x, constant(value, x), where=mask)
+
+
+@override.around("clamp")
+def _clamp(definition: Callable[..., Any]) -> Callable[..., Any]:
+    def clamp(x: Any, min: Any, max: Any) -> Any:
+        return clip(x, min, max) if x.dtype.kind == "f" else definition(x, min, max)
+
+    return clamp
+
+
+@override.around("clamp_")
+def _clamp_(definition: Callable[..., Any]) -> Callable[..., Any]:
+    def clamp_(x: Any, min: Any, max: Any) -> Any:
+        return clip(x, min, max, x) if x.ndim else definition(x, min, max)
+
+    return clamp_
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -36,7 +70,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return _into(np.bitwise_xor, c, b).view(dtype)
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: object) -> bool:
     # Not -0.0, whose bits are not all zero.
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and not value.tobytes().strip(b"\0")
@@ -49,16 +83,16 @@ def _mask(condition: Any, bits: Any, when_true: int) -> Any:
     return np.negative(mask, out=mask) if when_true else np.subtract(mask, 1, out=mask)
 
 
-def _masked(condition: Any, x: Any, bits: Any, when_true: int) -> Any:
+def _masked(condition: Array, x: Array, bits: Any, when_true: int) -> Array:
     return _into(np.bitwise_and, _mask(condition, bits, when_true), x.view(bits)).view(x.dtype)
 
 
-def _into(ufunc: Any, a: Any, b: Any) -> Any:
+def _into(ufunc: np.ufunc, a: Array, b: Array) -> Array:
     """Return ``ufunc(a, b)``, written into `a` where the shape allows it."""
     return ufunc(a, b, out=a) if b.ndim <= a.ndim and np.broadcast_shapes(a.shape, b.shape) == a.shape else ufunc(a, b)
 
 
-def clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:
+def clip(x: Any, low: Scalar | None, high: Scalar | None, out: Any = None) -> Any:
     """Return `x` kept between two numbers (None: no bound); NaN stays."""
     if x.size >= sizes.SELECT and type(x) is np.ndarray and x.dtype.kind == "f":
         # NumPy compares with two bounds at once four times as fast as with one.

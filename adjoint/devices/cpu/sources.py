@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..._typing import Kernel
+from ..._typing import Array, Kernel
 from . import disk, forks
 
 _INLINED = ("mathematics.py", "loops.py", "moves.py", "addresses.py")
@@ -44,7 +44,7 @@ class Loops:
                 found = self.loaded[source] = self._load(source)
             return found
 
-    def _load(self, source: str) -> Any:
+    def _load(self, source: str) -> Kernel:
         text = self.head + source
         name = f"adjoint_loop_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         module = ModuleType(name)
@@ -54,10 +54,10 @@ class Loops:
         return module.kernel
 
 
-def njit(**options: Any) -> Callable[[Any], Any]:
+def njit(**options: object) -> Callable[[Any], Any]:
     """Return Numba's decorator of this name, with the machine code kept by us."""
 
-    def decorate(function: Kernel) -> Any:
+    def decorate(function: Kernel) -> Kernel:
         import numba
 
         made = numba.njit(**options)(function)
@@ -68,7 +68,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
     return decorate
 
 
-def cfunc(signature: Any, **options: Any) -> Callable[[Any], Any]:
+def cfunc(signature: Any, **options: object) -> Callable[[Any], Any]:
     """Return Numba's decorator of this name, with the machine code kept by us."""
 
     def decorate(function: Kernel) -> Any:
@@ -116,7 +116,7 @@ def _kept() -> type:
             name = re.sub(r"\W", "", self.function.__qualname__)[:40]
             return folder / f"{name}_{hashlib.sha256(key).hexdigest()[:24]}.pickle", key
 
-        def load_overload(self, sig: Any, target_context: Any) -> Any:
+        def load_overload(self, sig: Any, target_context: Any) -> Array | None:
             """Return compiled code for a signature, or None."""
             target_context.refresh()
             place = self._place(sig, target_context.codegen())

@@ -23,14 +23,14 @@ _ERF_SINGLE = (
 
 
 @in_single
-def _erf_of(x: Any) -> Any:
+def _erf_of(x: Array) -> Array:
     """Return the error function; of many single-precision numbers, by a polynomial and NumPy's fast tanh."""
     if x.dtype != np.float32 or (x.size < sizes.ERF and not provider.plainly.inside):  # SciPy would be imported
         return _erf(x)
     return elementwise(_erf_single, x, writes=x.dtype) if x.size >= sizes.ERF_THREADS else _erf_single(x, None)
 
 
-def _erf_single(x: Any, out: Any) -> Any:
+def _erf_single(x: Any, out: Any) -> Array:
     near = np.clip(x, np.float32(-4.3), np.float32(4.3))
     square = near * near
     c = square * np.float32(_ERF_SINGLE[-1])
@@ -59,7 +59,7 @@ def digamma_backward(g: Array, x: Array) -> Array:
 
 
 @override("polygamma", when=lambda x, n: n == 1 and _is_near(x))
-def trigamma(x: Any, n: int) -> Any:
+def trigamma(x: Any, n: int) -> Array:
     """Return the derivative of psi, in single precision, of a few numbers above -2."""
     terms = x.reshape(1, -1) + _STEPS
     number = constants_of(x)
@@ -72,7 +72,7 @@ def trigamma(x: Any, n: int) -> Any:
 
 
 def _times_log(log: np.ufunc) -> Kernel:
-    def times_log(x: Array, y: Any) -> Any:
+    def times_log(x: Array, y: Array) -> Array:
         if type(y) is not np.ndarray or x.shape != y.shape or x.dtype.kind != "f":
             return NotImplemented
         found, zero = log(y), x == 0
@@ -86,7 +86,7 @@ override("xlogy", least=sizes.TIMES_LOG)(_times_log(np.log))
 override("xlog1py", least=sizes.TIMES_LOG)(_times_log(np.log1p))
 
 
-def _log1p_exp(x: Any) -> Any:
+def _log1p_exp(x: Array) -> Array:
     """Return ``log(1 + exp(x))`` without overflow: in one call for few numbers, in fast ones for many."""
     if x.size < sizes.LOG1P_EXP:
         return np.logaddexp(x, constants_of(x)[0])

@@ -8,15 +8,15 @@ import cupy
 import cupyx
 import numpy as np
 
-from ..._typing import Array
+from ..._typing import Array, Kernel
 
 __all__ = ["cholesky", "det", "eig", "eigh", "eigvalsh", "inv", "qr", "slogdet", "solve", "svd"]
 
 
-def _checked(name: str) -> Any:
+def _checked(name: str) -> Kernel:
     function = getattr(cupy.linalg, name)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         # CuPy would return whatever cuSOLVER left behind: to look costs one wait for the GPU.
         with cupyx.errstate(linalg="raise"):
             return function(*args, **kwargs)
@@ -30,7 +30,7 @@ cholesky, det, eig, eigh, eigvalsh, inv, qr, slogdet, svd, _solve = map(
 )
 
 
-def solve(a: Array, b: Array) -> Any:
+def solve(a: Array, b: Array) -> Array:
     """Solve linear systems; CuPy does not broadcast batches of them."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if a.shape[:-2] != lead:

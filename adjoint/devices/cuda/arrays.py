@@ -14,6 +14,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ..._typing import DType
 from ...core.device import captures
 from .sizes import RING as _LENGTH
 from .sizes import RING_ARRAY as _SMALL
@@ -46,7 +47,7 @@ class Array(cupy.ndarray):  # type: ignore[misc]
 
     __slots__ = ()
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Array:
         known = operators.get(ufunc)
         if known is not None and method == "__call__":
             if not kwargs:
@@ -62,7 +63,7 @@ class Array(cupy.ndarray):  # type: ignore[misc]
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
 
-def adopt(value: Any) -> Any:
+def adopt(value: Any) -> Array:
     """Return a CuPy array as an `Array` that looks at the same memory; other values as they are."""
     return value.view(type=Array) if type(value) is cupy.ndarray else value
 
@@ -83,7 +84,7 @@ spare: set[int] = set()  # the identities of all arrays in rings, each of which 
 _stream = cupy.cuda.get_current_stream
 
 
-def new(shape: tuple[int, ...], dtype: Any) -> Any:
+def new(shape: tuple[int, ...], dtype: DType) -> Any:
     """Return an array whose elements are not set."""
     ring = _rings.get((shape, dtype))
     if ring is None:
@@ -107,12 +108,12 @@ def sharers(array: Any) -> int:
     return getrefcount(pointer) - _lone[0] + getrefcount(pointer.mem) - _lone[1]
 
 
-def _references(array: Any) -> tuple[int, int]:
+def _references(array: Array) -> tuple[int, int]:
     pointer = array.data
     return getrefcount(pointer), getrefcount(pointer.mem)
 
 
-def _first(shape: tuple[int, ...], dtype: Any) -> Any:
+def _first(shape: tuple[int, ...], dtype: DType) -> Array:
     """Return the first array of a shape, and open a ring if it is small."""
     if len(_rings) > 1024:
         forget()
@@ -130,7 +131,7 @@ def _first(shape: tuple[int, ...], dtype: Any) -> Any:
     return array
 
 
-def _another(ring: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _another(ring: list[Any], shape: tuple[int, ...], dtype: DType) -> Array:
     """Return one more array of a shape whose ring had none free."""
     global _kept
     array = Array(shape, dtype)

@@ -365,7 +365,7 @@ _launches: dict[Any, Launch] = {}
 _plans: dict[Any, tuple[Bound, ...]] = {}
 
 
-def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
+def takes(q: Array, k: Array, v: Array, scale: float) -> bool:
     """Return whether arrays on a GPU, whose shapes go together, are of a kind that kernels are written for."""
     widest = _WIDEST.get(q.dtype, 0)
     return (
@@ -383,7 +383,7 @@ def flash(q: Array, k: Array, v: Array, scale: float, causal: bool) -> tuple[Arr
     return attend(q, k, v, scale, causal)
 
 
-def _takes_masked(q: Any, k: Any, v: Any, mask: Any, scale: float, *rest: Any) -> bool:
+def _takes_masked(q: Array, k: Array, v: Array, mask: Array, scale: float, *rest: object) -> bool:
     return bool(q.size and v.shape[-1]) and takes(q, k, v, scale)
 
 
@@ -459,7 +459,7 @@ def _together(heads: int, size: int) -> int:
     return -(-heads // -(-heads // most))
 
 
-def _steps(x: Any) -> list[Any]:
+def _steps(x: Array) -> list[Any]:
     """Return how far apart, in elements, batches, heads, heads of a group and rows are."""
     batch, head, *group, row, _ = (step // x.itemsize for step in x.strides)
     return [np.int64(batch), np.int64(head), np.int64(group[0] if group else 0), np.int32(row)]
@@ -468,7 +468,7 @@ def _steps(x: Any) -> list[Any]:
 # --- What is called ---------------------------------------------------------------------------------
 
 
-def _led(x: Any) -> Any:
+def _led(x: Array) -> Array:
     """Return an array with two axes for heads, or three for groups; a copy if it has more, or rows lie in pieces."""
     if x.strides[-1] != x.itemsize:
         x = x.copy("C")
@@ -486,7 +486,7 @@ def _beside(x: Any, width: int) -> Any:
     return new((batch, *heads, length, width), x.dtype)
 
 
-def _bias_of(mask: Any, q: Any, source: int) -> Any:
+def _bias_of(mask: Array, q: Array, source: int) -> Array:
     """Return a mask as kernels read it, repeated for every query without a copy, and beside `q` with its axes."""
     if mask.dtype.kind == "b":
         mask = mask.view(_U8)
@@ -495,7 +495,7 @@ def _bias_of(mask: Any, q: Any, source: int) -> Any:
     return _led(cupy.broadcast_to(mask, (*q.shape[:-1], source)))
 
 
-def _extra(mask: Any, keep: float, q: Any, source: int) -> tuple[tuple[Any, ...], Any]:
+def _extra(mask: Any, keep: float, q: Array, source: int) -> tuple[tuple[Any, ...], Any]:
     """Return the arrays that a mask adds to those of a launch, and what `_run` wants to know."""
     if mask is None:
         return (), None if keep == 1 else (None, keep)
@@ -504,7 +504,14 @@ def _extra(mask: Any, keep: float, q: Any, source: int) -> tuple[tuple[Any, ...]
 
 
 def attend(
-    q: Any, k: Any, v: Any, scale: float, causal: bool, mask: Any = None, keep: float = 1.0, seed: int = 0
+    q: Array,
+    k: Array,
+    v: Array,
+    scale: float,
+    causal: bool,
+    mask: Array | None = None,
+    keep: float = 1.0,
+    seed: int = 0,
 ) -> tuple[Any, Any]:
     """Return means of values, as the CPU's `attend` does, and the logarithm of each query's sum of exponentials.
 

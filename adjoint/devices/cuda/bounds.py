@@ -92,7 +92,7 @@ def report() -> None:
         )
 
 
-def _get(x: Any, *options: Any, **named: Any) -> Any:
+def _get(x: Array, *options: object, **named: object) -> Array:
     """Return an array's elements on the host."""
     found = cupy.ndarray.get(x, *options, **named)
     if words[0]:

@@ -7,7 +7,6 @@ Those of single channels have kernels of their own (`depthwise.py`).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import cupy
 import numpy as np
@@ -82,7 +81,7 @@ def _windows(inner: Shape, kernel: Shape, stride: Shape, before: Shape, dilation
     )  # fmt: skip
 
 
-def _launch(name: str, source: Any, out: Array, key: str, total: int, *rest: int) -> None:
+def _launch(name: str, source: Array, out: Array, key: str, total: int, *rest: int) -> None:
     blocks = -(-total // _THREADS)
     _kernels.launch(name, (key[0], key[1]), blocks, _THREADS, (source, out, total, *rest))
 

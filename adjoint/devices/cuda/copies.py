@@ -134,7 +134,7 @@ def _widened(dims: list[list[int]], unit: int, *starts: int) -> int:
     return unit
 
 
-def _steps(x: Any) -> tuple[int, ...]:
+def _steps(x: Array) -> tuple[int, ...]:
     item = x.itemsize
     return tuple([s // item for s in x.strides])
 
@@ -145,22 +145,46 @@ def _launch(name: str, unit: int, rank: int, steps: int, count: int, args: tuple
     _KERNELS.launch(name, key, blocks, _THREADS, args)
 
 
+_MOST_PLANS = 1 << 12
+_plans: dict[Any, Any] = {}  # by layouts: how an array is copied, None where it lies in too many pieces
+
+
+def _planned(key: Any, made: Any) -> Any:
+    if len(_plans) >= _MOST_PLANS:
+        _plans.clear()
+    _plans[key] = made
+    return made
+
+
 def copy_into(y: Any, x: Any) -> bool:
     """Copy an array into another of its shape and dtype; return False where it lies in too many pieces."""
     if not y.size:
         return True
-    dims = _merged(y.shape, _steps(y), _steps(x))
-    if len(dims) > _MOST or y.itemsize not in (1, 2, 4, 8, 16):
+    key = y.shape, y.strides, x.strides, y.itemsize, (y.data.ptr | x.data.ptr) & 15
+    plan = _plans.get(key, False)
+    if plan is False:
+        plan = _planned(key, _plan_of_copy(y, x))
+    if plan is None:
         return False
-    unit = _widened(dims, y.itemsize, y.data.ptr, x.data.ptr)
-    rank, dims = len(dims), [[1, 0, 0]] * (_MOST - len(dims)) + dims
-    count = math.prod([d[0] for d in dims])
-    sizes, to, of = zip(*dims, strict=True)
-    _launch("copy", unit, rank, 0, count, (y, x, count, *sizes[1:], *to, *of))
+    name, types, blocks, rest = plan
+    _KERNELS.launch(name, types, blocks, _THREADS, (y, x, *rest))
     return True
 
 
-def contiguous(x: Any) -> Any:
+def _plan_of_copy(y: Any, x: Any) -> Any:
+    """Return by which kernel an array is copied, on how many blocks and with which numbers."""
+    dims = _merged(y.shape, _steps(y), _steps(x))
+    if len(dims) > _MOST or y.itemsize not in (1, 2, 4, 8, 16):
+        return None
+    unit = _widened(dims, y.itemsize, y.data.ptr | x.data.ptr)
+    rank, dims = len(dims), [[1, 0, 0]] * (_MOST - len(dims)) + dims
+    count = math.prod([d[0] for d in dims])
+    sizes, to, of = zip(*dims, strict=True)
+    types = (f"u{unit}", "l" if count >= 1 << 31 else "i", rank, 0)
+    return "copy", types, min(-(-count // _THREADS), _BLOCKS), (count, *sizes[1:], *to, *of)
+
+
+def contiguous(x: Array) -> Any:
     """Return a copy in row-major memory."""
     if not x.size or x.itemsize not in (1, 2, 4, 8, 16):
         return cupy.ndarray.copy(x, "C")
@@ -171,17 +195,28 @@ def contiguous(x: Any) -> Any:
     return out if turn_into(out, x) else cupy.ndarray.copy(x, "C")
 
 
-def turn_into(out: Any, x: Any) -> bool:
+def turn_into(out: Any, x: Array) -> bool:
     """Copy an array into row-major memory, by tiles where its axes are swapped; return whether that was done."""
+    key = x.shape, x.strides, x.itemsize, (out.data.ptr | x.data.ptr) & 15
+    plan = _plans.get(key, False)
+    if plan is False:
+        plan = _planned(key, _plan_of_tiles(x) or _plan_of_copy(out, x))
+    if plan is None:
+        return False
+    name, types, blocks, rest = plan
+    _KERNELS.launch(name, types, blocks, _THREADS, (out, x, *rest))
+    return True
+
+
+def _plan_of_tiles(x: Any) -> Any:
+    """Return the same where two axes are swapped; None where they are not."""
     dims = _merged(x.shape, _steps(x))
-    if 2 <= len(dims) <= 3 and dims[-2][1] == 1 and dims[-1][1] > 1 and dims[-2][0] > 4:
-        (rows, _), (columns, step) = dims[-2:]
-        batch, batch_step = dims[0] if len(dims) == 3 else (1, 0)
-        blocks = batch * -(-rows // 32) * -(-columns // 32)
-        key = (f"u{x.itemsize}", "l", 1, 0)
-        _KERNELS.launch("swap", key, blocks, 256, (out, x, rows, columns, batch_step, step))
-        return True
-    return copy_into(out, x)
+    if not (2 <= len(dims) <= 3 and dims[-2][1] == 1 and dims[-1][1] > 1 and dims[-2][0] > 4):
+        return None
+    (rows, _), (columns, step) = dims[-2:]
+    batch, batch_step = dims[0] if len(dims) == 3 else (1, 0)
+    blocks = batch * -(-rows // 32) * -(-columns // 32)
+    return "swap", (f"u{x.itemsize}", "l", 1, 0), blocks, (rows, columns, batch_step, step)
 
 
 @override("place")
@@ -257,7 +292,7 @@ def join(xs: Sequence[Array], axis: int) -> Array:
     return assemble(xs, tuple(shape), [(*lead, slice(a, b)) for a, b in itertools.pairwise(ends)])
 
 
-def _joined(xs: Any, axis: int, shape: tuple[int, ...]) -> Any:
+def _joined(xs: Any, axis: int, shape: tuple[int, ...]) -> Array | None:
     """Return a few arrays in row-major memory one after the other by one launch; None where they are not such."""
     unit, ends, places = xs[0].itemsize, [0], 0
     for x in xs:
@@ -310,7 +345,7 @@ def triu(x: Array, diagonal: int) -> Array:
     return _triangle(x, diagonal, False)
 
 
-def _triangle(x: Any, diagonal: int, lower: bool) -> Any:
+def _triangle(x: Any, diagonal: int, lower: bool) -> Array:
     if x.itemsize not in (1, 2, 4, 8) or not x.size or max(x.shape[-2:]) >= 1 << 30:
         return NotImplemented
     repeated = not any(x.strides)
@@ -351,7 +386,7 @@ def _whole_merged(dims: list[list[int]]) -> list[list[int]]:
     return kept or [[1, 0, 1, 1, 0]]
 
 
-def _packed(dims: list[list[int]], x: Any) -> int:
+def _packed(dims: list[list[int]], x: Array) -> int:
     """Take several elements of the last dimension as one, where its part begins and ends on their borders."""
     unit, last = x.itemsize, dims[-1]
     while unit < 16 and last[3] == 1 and last[4] == 1 and not any(v % 2 for v in last[:3]):

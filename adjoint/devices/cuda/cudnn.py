@@ -1,4 +1,4 @@
-"""cuDNN, where its library is installed (the wheel ``nvidia-cudnn-cu13``): convolutions, by its C functions."""
+"""cuDNN, where its library is installed (the wheel ``nvidia-cudnn-cu13``): its C functions, and convolutions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from . import arrays
 from .cudnn_graph import Graph
 from .settings import cudnn as settings
 
-__all__ = ["Geometry", "convolve", "is_available", "version"]
+__all__ = [
+    "TYPES", "Geometry", "call", "convolve", "create", "handle_of", "ints", "is_available", "library", "version",
+]  # fmt: skip
 
 Ints = tuple[int, ...]
 _NAME = "libcudnn.so.9"
 _MOST = 1 << 30  # bytes of workspace that a way to compute may ask for
 _ASKED = 8  # ways that cuDNN is asked for
 # By dtype: cuDNN's number of it, and of what is computed in.
-_TYPES = {"float32": (0, 0), "float64": (1, 1), "float16": (2, 0), "bfloat16": (9, 0)}
+TYPES = {"float32": (0, 0), "float64": (1, 1), "float16": (2, 0), "bfloat16": (9, 0)}
 _RUN = (
     *(ctypes.c_void_p,) * 7, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_void_p,) * 3
 )  # fmt: skip
@@ -52,7 +54,7 @@ class Geometry(NamedTuple):
 
 
 @functools.cache
-def _found() -> Any:
+def library() -> Any:
     """Return the library, or None where there is none."""
     # Wheels put it into a folder that they share, wherever packages are; else the system may know it.
     places = [Path(folder) / "nvidia" / "cudnn" / "lib" / _NAME for folder in sys.path if folder]
@@ -66,31 +68,34 @@ def _found() -> Any:
 
 def is_available() -> bool:
     """Return whether cuDNN can be used."""
-    return _found() is not None
+    return library() is not None
 
 
 def version() -> int | None:
     """Return cuDNN's version as a number, None where it is not installed."""
-    library = _found()
-    if library is None:
+    found = library()
+    if found is None:
         return None
-    library.cudnnGetVersion.restype = ctypes.c_size_t
-    return int(library.cudnnGetVersion())
+    found.cudnnGetVersion.restype = ctypes.c_size_t
+    return int(found.cudnnGetVersion())
 
 
-def _call(name: str, *arguments: Any) -> None:
-    status = getattr(_found(), name)(*arguments)
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the library; RuntimeError where it fails."""
+    status = getattr(library(), name)(*arguments)
     if status:
         raise RuntimeError(f"cuDNN error: {name} answered {status}")
 
 
-def _made(kind: str) -> Any:
+def create(kind: str) -> Any:
+    """Return a new description of a kind."""
     made = ctypes.c_void_p()
-    _call(f"cudnnCreate{kind}", ctypes.byref(made))
+    call(f"cudnnCreate{kind}", ctypes.byref(made))
     return made
 
 
-def _ints(values: Any) -> Any:
+def ints(values: Any) -> Any:
+    """Return numbers as an array of C's."""
     values = [int(v) for v in values]
     return (ctypes.c_int * len(values))(*values)
 
@@ -98,20 +103,21 @@ def _ints(values: Any) -> Any:
 _handles: dict[tuple[int, int], Any] = {}
 
 
-def _handle(device: int) -> Any:
+def handle_of(device: int) -> Any:
+    """Return the library's handle for the current stream of a device."""
     stream = cupy.cuda.get_current_stream().ptr
     found = _handles.get((device, stream))
     if found is None:
         found = ctypes.c_void_p()
-        _call("cudnnCreate", ctypes.byref(found))
-        _call("cudnnSetStream", found, ctypes.c_void_p(stream))
+        call("cudnnCreate", ctypes.byref(found))
+        call("cudnnSetStream", found, ctypes.c_void_p(stream))
         _handles[device, stream] = found
     return found
 
 
 def _fits(given: Geometry) -> bool:
     """Return whether cuDNN knows a convolution: as much padding after as before, and none of it negative."""
-    if given.dtype not in _TYPES or len(given.stride) > 3 or any(b < 0 for b in given.before):
+    if given.dtype not in TYPES or len(given.stride) > 3 or any(b < 0 for b in given.before):
         return False
     sizes = zip(given.x[2:], given.w[2:], given.stride, given.before, given.dilation, given.y[2:], strict=True)
     return all((n + 2 * b - (k - 1) * d - 1) // s + 1 == size for n, k, s, b, d, size in sizes)
@@ -129,24 +135,24 @@ class Plan:
     }
 
     def __init__(self, given: Geometry, tf32: bool) -> None:
-        number, compute = _TYPES[given.dtype]
+        number, compute = TYPES[given.dtype]
         flat = len(given.stride) == 1  # lines are planes of height one
         arrays_ = {
             name: (*shape[:2], *((1,) if flat else ()), *shape[2:])
             for name, shape in (("x", given.x), ("w", given.w), ("y", given.y))
         }
         self.described = {name: self._described(name, shape, number) for name, shape in arrays_.items()}
-        self.convolution = made = _made("ConvolutionDescriptor")
+        self.convolution = made = create("ConvolutionDescriptor")
         windows: Any = tuple(
             (*((first,) if flat else ()), *values)
             for first, values in ((0, given.before), (1, given.stride), (1, given.dilation))
         )
         self.shapes, self.windows, self.types = arrays_, windows, (number, compute)
-        _call("cudnnSetConvolutionNdDescriptor", made, len(arrays_["x"]) - 2, *map(_ints, windows), 1, compute)
-        _call("cudnnSetConvolutionGroupCount", made, given.groups)
+        call("cudnnSetConvolutionNdDescriptor", made, len(arrays_["x"]) - 2, *map(ints, windows), 1, compute)
+        call("cudnnSetConvolutionGroupCount", made, given.groups)
         half = given.dtype in ("float16", "bfloat16")
         math = _MATH_WITH_TENSOR_CORES if half else _MATH if tf32 else _MATH_IN_FULL
-        _call("cudnnSetConvolutionMathType", made, math)
+        call("cudnnSetConvolutionMathType", made, math)
         scalar: Any = ctypes.c_double if given.dtype == "float64" else ctypes.c_float
         self.factors = scalar(1), scalar(0)
         self.one, self.zero = (ctypes.byref(f) for f in self.factors)
@@ -157,14 +163,14 @@ class Plan:
     @staticmethod
     def _described(name: str, shape: Ints, number: int) -> Any:
         if name == "w":
-            made = _made("FilterDescriptor")
-            _call("cudnnSetFilterNdDescriptor", made, number, 0, len(shape), _ints(shape))
+            made = create("FilterDescriptor")
+            call("cudnnSetFilterNdDescriptor", made, number, 0, len(shape), ints(shape))
             return made
-        made = _made("TensorDescriptor")
+        made = create("TensorDescriptor")
         strides = [1]
         for n in reversed(shape[1:]):
             strides.insert(0, strides[0] * n)
-        _call("cudnnSetTensorNdDescriptor", made, number, len(shape), _ints(shape), _ints(strides))
+        call("cudnnSetTensorNdDescriptor", made, number, len(shape), ints(shape), ints(strides))
         return made
 
     def _asked(self, handle: Any, wanted: str) -> list[tuple[int, int]]:
@@ -172,28 +178,28 @@ class Plan:
         count, ways = ctypes.c_int(), (_Way * _ASKED)()
         first, second = self.operands[wanted]
         given = self.described[first], self.described[second], self.convolution, self.described[wanted]
-        _call(self.names[wanted][1], handle, *given, _ASKED, ctypes.byref(count), ways)
+        call(self.names[wanted][1], handle, *given, _ASKED, ctypes.byref(count), ways)
         return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= _MOST]
 
-    def _run_graph(self, handle: Any, wanted: str, first: Any, second: Any, out: Array) -> bool:
+    def _run_graph(self, handle: Any, wanted: str, first: Array, second: Array, out: Array) -> bool:
         """Compute an array by a graph, which takes the host half as long; return whether that could be done."""
         if wanted not in self.graphs:
             try:
-                self.graphs[wanted] = Graph(_found(), handle, wanted, self.shapes, self.windows, *self.types)
+                self.graphs[wanted] = Graph(library(), handle, wanted, self.shapes, self.windows, *self.types)
             except RuntimeError:
                 self.graphs[wanted] = None
         graph = self.graphs[wanted]
         return graph is not None and graph.run(handle, first, second, out)
 
-    def run(self, wanted: str, first: Any, second: Any, out: Any) -> bool:
+    def run(self, wanted: str, first: Array, second: Array, out: Array) -> bool:
         """Compute the array that is `wanted` from the two others; return whether cuDNN could."""
-        handle = _handle(out.data.device_id)
+        handle = handle_of(out.data.device_id)
         if self._run_graph(handle, wanted, first, second, out):
             return True
         call = self.calls.get(wanted)
         if call is None:
             left, right = (self.described[name] for name in self.operands[wanted])
-            function = getattr(_found(), self.names[wanted][0])
+            function = getattr(library(), self.names[wanted][0])
             function.argtypes = _RUN
             call = self.calls[wanted] = (function, left, right, self.described[wanted], self._asked(handle, wanted))
         function, left, right, result, ways = call
@@ -218,7 +224,7 @@ def _plan(given: Geometry, tf32: bool, device: int) -> Plan | None:
         return None
 
 
-def convolve(wanted: str, first: Any, second: Any, given: Geometry) -> Any:
+def convolve(wanted: str, first: Array, second: Array, given: Geometry) -> Array | None:
     """Return one of the arrays of a convolution from the two others: y of x and w, x of w and y, w of x and y.
 
     None is returned where cuDNN is not installed or cannot.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import cupy
+
+from ..._typing import Array
 
 __all__ = ["Graph"]
 
@@ -22,6 +25,7 @@ _ATTRIBUTES = {
     "w": {"alpha": 712, "beta": 713, "convolution": 714, "w": 715, "x": 716, "y": 717},
 }
 _MOST = 1 << 30  # bytes of workspace that a plan may ask for
+_MOST_PACKS = 64  # descriptions of addresses that a plan keeps
 _pointer, _long = ctypes.c_void_p, ctypes.c_int64
 
 
@@ -61,11 +65,12 @@ class Graph:
         self._set(graph, 801, _DESCRIPTOR, _pointer, [operation])
         self._finish(graph)
         self.plan, self.size = self._planned(handle, graph)
-        self.ids = (_long * 3)(1, 2, 3)
+        self.packs: dict[tuple[int, ...], Any] = {}
+        self.execute = library.cudnnBackendExecute
 
     # --- descriptions ---
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self.library, f"cudnnBackend{name}")(*arguments)
         if status:
             raise RuntimeError(f"cuDNN error: cudnnBackend{name} answered {status}")
@@ -75,7 +80,7 @@ class Graph:
         self._call("CreateDescriptor", kind, ctypes.byref(made))
         return made
 
-    def _set(self, described: Any, name: int, kind: int, c_type: Any, values: Any) -> None:
+    def _set(self, described: Any, name: int, kind: int, c_type: Any, values: Sequence[Any]) -> None:
         values = [v.value if isinstance(v, _pointer) else v for v in values]
         array = (c_type * len(values))(*values)
         self._call("SetAttribute", described, name, kind, len(values), array)
@@ -121,25 +126,32 @@ class Graph:
 
     # --- running ---
 
-    def run(self, handle: Any, first: Any, second: Any, out: Any) -> bool:
+    def run(self, handle: Any, first: Array, second: Array, out: Array) -> bool:
         """Compute `out` from the two others, in the order in which they were described; return whether that worked."""
-        places = first.data.ptr, second.data.ptr, out.data.ptr
-        if any(place % 16 for place in places):
-            return False
-        library, pack = self.library, _pointer()
         memory = cupy.cuda.alloc(self.size) if self.size else None
-        put = library.cudnnBackendSetAttribute
-        workspace = (_pointer * 1)(None if memory is None else memory.ptr)
-        status = (
-            library.cudnnBackendCreateDescriptor(_PACK, ctypes.byref(pack))
-            or put(pack, 1000, _INT64, 3, self.ids)
-            or put(pack, 1001, _POINTER, 3, (_pointer * 3)(*places))
-            or put(pack, 1003, _POINTER, 1, workspace)
-            or library.cudnnBackendFinalize(pack)
-            or library.cudnnBackendExecute(handle, self.plan, pack)
-        )
-        library.cudnnBackendDestroyDescriptor(pack)
-        return not status
+        places = first.data.ptr, second.data.ptr, out.data.ptr, 0 if memory is None else memory.ptr
+        pack = self.packs.get(places)
+        if pack is None:
+            pack = self._packed(places)
+            if pack is None:
+                return False
+        return not self.execute(handle, self.plan, pack)
+
+    def _packed(self, places: tuple[int, ...]) -> Any:
+        """Return a description of addresses, which is kept: training meets the same ones in every step."""
+        if any(place % 16 for place in places):
+            return None
+        if len(self.packs) >= _MOST_PACKS:
+            for pack in self.packs.values():
+                self.library.cudnnBackendDestroyDescriptor(pack)
+            self.packs.clear()
+        pack = self._made(_PACK)
+        self._set(pack, 1000, _INT64, _long, (1, 2, 3))
+        self._set(pack, 1001, _POINTER, _pointer, places[:3])
+        self._set(pack, 1003, _POINTER, _pointer, [places[3] or None])
+        self._finish(pack)
+        self.packs[places] = pack
+        return pack
 
 
 _ARGUMENTS = {

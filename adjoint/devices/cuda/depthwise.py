@@ -146,7 +146,7 @@ def _key(x: Array, kernel: Ints) -> tuple[Any, ...]:
     return (char, "d" if char == "d" else "f", *_two(kernel, 1))
 
 
-def correlate(x: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def correlate(x: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Array:
     """Return the windows of each channel, weighed."""
     out = new(shape, x.dtype)
     args = (x, w, out, out.size, *_sizes(x.shape, shape, stride, before, dilation))
@@ -154,7 +154,7 @@ def correlate(x: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dilat
     return out
 
 
-def transposed(g: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def transposed(g: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dilation: Ints) -> Array:
     """Return what the windows of each channel give back to its elements."""
     out = new(shape, g.dtype)
     args = (g, w, out, out.size, *_sizes(shape, g.shape, stride, before, dilation))
@@ -162,7 +162,7 @@ def transposed(g: Array, w: Array, shape: Ints, stride: Ints, before: Ints, dila
     return out
 
 
-def weight_gradient(x: Array, g: Array, kernel: Ints, stride: Ints, before: Ints, dilation: Ints) -> Any:
+def weight_gradient(x: Array, g: Array, kernel: Ints, stride: Ints, before: Ints, dilation: Ints) -> Array:
     """Return what elements and gradients give for each weight."""
     outs, key = g.shape[1], _key(x, kernel)
     each = g.size // outs

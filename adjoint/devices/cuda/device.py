@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from sys import getrefcount
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ...errors import NoGPUError
 from ..contract import Device, register
 from . import sizes
 from .table import override
+
+if TYPE_CHECKING:
+    from ...compiler.graph import Graph
 
 __all__ = ["CUDA", "STATS", "cuda", "found"]
 
@@ -59,7 +62,7 @@ class CUDA(Device):
         except ImportError as error:
             raise NoGPUError(
                 "Torch not compiled with CUDA enabled: adjoint runs on a GPU through CuPy, which is not installed "
-                "here; pip install adjoint[cuda]"
+                "here; pip install cupy-cuda13x (CUDA 12: cupy-cuda12x)"
             ) from error
         from ... import devices
         from ..cpu import provider
@@ -104,12 +107,12 @@ class CUDA(Device):
         """Return the address of an array's first element."""
         return int(array.data.ptr)
 
-    def as_strided(self, array: Array, shape: Shape, strides: Shape, offset: int) -> Array:
+    def as_strided(self, array: Any, shape: Shape, strides: Shape, offset: int) -> Array:
         """Return a view with any strides that knows whose memory it looks at, which CuPy's own does not."""
         owner = array if array.base is None else array.base
         flat = (owner if owner.flags.c_contiguous else owner.T).reshape(-1).view(np.uint8)
         memory = flat[array.data.ptr - owner.data.ptr + offset :]
-        view = memory[: memory.size // array.itemsize * array.itemsize].view(array.dtype)
+        view: Any = memory[: memory.size // array.itemsize * array.itemsize].view(array.dtype)
         view._set_shape_and_strides(shape, strides, True, True)
         return view
 
@@ -129,7 +132,7 @@ class CUDA(Device):
         return many
 
     @property
-    def linalg(self) -> Any:
+    def linalg(self) -> ModuleType:
         """CuPy's, which are made to raise."""
         from . import algebra  # imports CuPy
 
@@ -142,7 +145,7 @@ class CUDA(Device):
 
         return SimpleNamespace(**{n: f for n, f in vars(special).items() if n not in ("i0e", "i1e", "k0e", "k1e")})
 
-    def program(self, graph: Any, kernels: Any) -> object:
+    def program(self, graph: Graph, kernels: Any) -> object:
         """Return what replays a captured graph as kernels recorded into a CUDA graph."""
         from ...compiler.gpu.program import DeviceProgram  # the compiler targets devices, and stands below them
 

@@ -7,17 +7,22 @@ primitive computes with: arrays of a GPU go to the printed kernels where these c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
 
+from ..._typing import DType, Kernel, Op
 from ...scalar import cuda
 from ...scalar.functions import by_ufunc
 from ...scalar.symbol import Symbol, Untraceable, shared, variable
 from .arrays import Array, adopt, new, operators, several, writers
 from .copies import turn_into
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
+from .launching import Kernels
+
+if TYPE_CHECKING:
+    from ...core.nodes import Node
 
 __all__ = ["ones_like", "row_of", "specialized"]
 
@@ -28,7 +33,7 @@ class Row:
     Parameters that formulas may branch on are `static`: there is a kernel for each of their values, `fixed`.
     """
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: Op) -> None:
         self.op = op
         forms = getattr(op.kernel, "forms", None)
         numbers = () if forms is None else forms.numbers
@@ -79,14 +84,14 @@ _UNTRACEABLE = (TypeError, AttributeError, ValueError, RuntimeError, NotImplemen
 _MOST_VARIANTS = 16  # values of static parameters for which there are kernels
 
 
-def parameters_of(rule: Any) -> tuple[str, ...]:
+def parameters_of(rule: Kernel) -> tuple[str, ...]:
     """Return the names of a rule's parameters."""
     while hasattr(rule, "__wrapped__"):
         rule = rule.__wrapped__
     return tuple(rule.__code__.co_varnames[: rule.__code__.co_argcount])
 
 
-def row_of(op: Any) -> Row | None:
+def row_of(op: Op) -> Row | None:
     """Return the row of a primitive that is a formula of elements; None of others."""
     if op.batch not in ("elementwise", "same") or op.outputs or op.view or op.joint:
         return None
@@ -99,7 +104,7 @@ def row_of(op: Any) -> Row | None:
         return None
 
 
-def specialized(op: Any, saved: tuple[tuple[str, ...], ...], fit_all: Any) -> dict[str, Any]:
+def specialized(op: Any, saved: tuple[tuple[str, ...], ...], fit_all: Kernel) -> dict[str, Any]:
     """Return what a primitive computes a GPU's arrays with, by the names of its attributes; empty if as ever.
 
     `saved` names what the rule of each input saves, and `fit_all` brings gradients to their inputs' shapes and dtypes.
@@ -117,7 +122,7 @@ def specialized(op: Any, saved: tuple[tuple[str, ...], ...], fit_all: Any) -> di
     return changes
 
 
-def _named(kernel: Any, op: Any) -> Any:
+def _named(kernel: Kernel, op: Op) -> Kernel:
     kernel.__name__ = op.name  # which errors show
     return kernel
 
@@ -125,19 +130,19 @@ def _named(kernel: Any, op: Any) -> Any:
 # --- Values -----------------------------------------------------------------------------------------
 
 
-def kernel(row: Row, before: Any) -> Any:
+def kernel(row: Row, before: Kernel) -> Any:
     """Return a primitive's kernel: the formula's where its arguments allow, else the one there was."""
     if len(row.arguments) == len(row.names) <= 2 and not row.masks:
         return (_of_one if len(row.names) == 1 else _of_two)(row.formula(), before)
     return _of_several(row, before)
 
 
-def _of_one(formula: Formula, before: Any) -> Any:
+def _of_one(formula: Formula, before: Kernel) -> Kernel:
     launches: dict[Any, Any] = {}
     packs: dict[Any, Any] = {}
     out_dtype = np.dtype(formula.result) if formula.result else None
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         if type(x) is not Array:
             if type(x) is not cupy.ndarray:
                 return before(x)
@@ -160,13 +165,13 @@ def _of_one(formula: Formula, before: Any) -> Any:
     return kernel
 
 
-def _open(launches: dict[Any, Any], made: Any, dtype: Any, forms: str) -> None:
+def _open(launches: dict[Any, Any], made: Any, dtype: DType, forms: str) -> None:
     """Put a launch where the short way finds it, unless there are several GPUs, to which launches belong."""
     if not several and (launch := made(dtype, forms)) is not None:
         launches[dtype] = launch
 
 
-def _way(packs: dict[Any, Any], formula: Formula, dtype: Any, forms: str) -> Any:
+def _way(packs: dict[Any, Any], formula: Formula, dtype: DType, forms: str) -> Any:
     """Return the launch on large arrays, and how many elements a thread takes; None where there is none."""
     found = packs.get(dtype)
     if found is None:
@@ -175,14 +180,14 @@ def _way(packs: dict[Any, Any], formula: Formula, dtype: Any, forms: str) -> Any
     return found
 
 
-def _of_two(formula: Formula, before: Any) -> Any:
+def _of_two(formula: Formula, before: Kernel) -> Kernel:
     both: dict[Any, Any] = {}
     first: dict[Any, Any] = {}
     both_packs: dict[Any, Any] = {}
     first_packs: dict[Any, Any] = {}
     out_dtype = np.dtype(formula.result) if formula.result else None
 
-    def kernel(x: Any, y: Any) -> Any:
+    def kernel(x: Array, y: Array) -> Any:
         if type(x) is Array:
             dtype = x.dtype
             if type(y) is Array:
@@ -222,12 +227,12 @@ def _of_two(formula: Formula, before: Any) -> Any:
     return kernel
 
 
-def _of_several(row: Row, before: Any) -> Any:
+def _of_several(row: Row, before: Kernel) -> Kernel:
     """Return a kernel of any number of arrays and parameters."""
     choose = _chooser(row)
     arity = len(row.op.inputs)
 
-    def kernel(*given: Any) -> Any:
+    def kernel(*given: Array) -> Any:
         for v in given[:arity]:
             if type(v) is Array or type(v) is cupy.ndarray:
                 break
@@ -249,7 +254,7 @@ def _chooser(row: Row) -> Callable[[Any], tuple[Formula | None, Sequence[Any]]]:
     fixed_at = [i for i, n in enumerate(row.arguments) if n in row.static]
     rest_at = [i for i, n in enumerate(row.arguments) if n not in row.static]
 
-    def choose(given: Any) -> tuple[Formula | None, Sequence[Any]]:
+    def choose(given: Sequence[Array]) -> tuple[Formula | None, Sequence[Any]]:
         fixed = tuple([given[i] for i in fixed_at])
         try:
             found = known[fixed]
@@ -269,11 +274,11 @@ def _formula_or_none(row: Row, fixed: tuple[Any, ...]) -> Formula | None:
         return None
 
 
-def into(row: Row, kernel: Any) -> Any:
+def into(row: Row, kernel: Kernel) -> Any:
     """Return what writes a primitive's value into its first argument, by the formula where that can be."""
     choose = _chooser(row)
 
-    def into(x: Any, *rest: Any) -> None:
+    def into(x: Array, *rest: object) -> None:
         if type(x) is Array:
             formula, operands = choose((x, *rest))
             if formula is not None and formula.into(x, *operands):
@@ -286,7 +291,7 @@ def into(row: Row, kernel: Any) -> Any:
 # --- Gradients --------------------------------------------------------------------------------------
 
 
-def direct(row: Row, kept: tuple[str, ...], before: Any) -> Any:
+def direct(row: Row, kept: tuple[str, ...], before: Kernel) -> Kernel:
     """Return the rule of a primitive of one input that saves one value or none, as one launch where arrays allow."""
     if row.static or row.masks:
         return before
@@ -296,7 +301,7 @@ def direct(row: Row, kept: tuple[str, ...], before: Any) -> Any:
     return (_of_two if kept else _of_one)(Formula(" ".join(("g", *kept)), cuda.text(gradient)), before)
 
 
-def run(row: Row, kept: tuple[tuple[str, ...], ...], before: Any, fit_all: Any) -> Any:
+def run(row: Row, kept: tuple[tuple[str, ...], ...], before: Kernel, fit_all: Kernel) -> Any:
     """Return a node's `run` that computes all gradients that are wanted in one launch where arrays allow.
 
     `kept` names what the rule of each input saves, `before` is the `run` that follows the rules, and `fit_all` brings
@@ -308,7 +313,7 @@ def run(row: Row, kept: tuple[tuple[str, ...], ...], before: Any, fit_all: Any) 
     chosen = [places.get(n) for n in row.static]
     plans: dict[Any, Any] = {}
 
-    def run(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run(node: Node, g: Array, edges: tuple[Any, ...], saved: Sequence[Any]) -> Any:
         if type(g) is not Array:
             if type(g) is not cupy.ndarray:
                 return before(node, g, edges, saved)
@@ -345,7 +350,7 @@ def _at(kept: tuple[str, ...], name: str) -> int | None:
     return kept.index(name) if len(kept) > 1 else None
 
 
-def _kept(saved: Any, i: int, j: int | None) -> Any:
+def _kept(saved: Sequence[Any], i: int, j: int | None) -> Any:
     if saved is None or saved[i] is None:
         return None
     return saved[i] if j is None else saved[i][j]
@@ -380,7 +385,7 @@ def _plan(row: Row, kept: Any, wanted: tuple[bool, ...], twice: bool, fixed: tup
 # --- Losses -----------------------------------------------------------------------------------------
 
 
-def loss(op: Any) -> Any:
+def loss(op: Any) -> Kernel:
     """Return the kernel of a loss that is stated element by element, ``loss_p(x, y, reduction, option)``.
 
     By `reduction`, it returns the losses of all elements (0), their mean (1) or their sum (2).
@@ -388,7 +393,7 @@ def loss(op: Any) -> Any:
     before, element = op.kernel, op.kernel.elements[0]
     known: dict[Any, tuple[Formula, Total]] = {}
 
-    def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
+    def kernel(x: Array, y: Array, reduction: Any, option: Any) -> Any:
         if type(x) is not Array or before_checks(x, y):  # as tensors hold them
             return before(x, y, reduction, option)
         found = known.get(option)
@@ -402,7 +407,7 @@ def loss(op: Any) -> Any:
         result = total(1 / max(x.size, 1) if reduction == 1 else 1.0, x, y)
         return before(x, y, reduction, option) if result is None else result
 
-    def before_checks(x: Any, y: Any) -> bool:
+    def before_checks(x: Array, y: Array) -> bool:
         return op.name in _CHECKED
 
     return kernel
@@ -411,7 +416,7 @@ def loss(op: Any) -> Any:
 _CHECKED = ("binary_cross_entropy",)  # whose arguments are looked at first
 
 
-def loss_run(op: Any) -> Any:
+def loss_run(op: Any) -> Kernel:
     """Return the `run` of a loss's nodes, with both gradients in one launch."""
     before, rules = op.run, op.kernel.elements[1:]
     known: dict[Any, Formula] = {}
@@ -422,7 +427,7 @@ def loss_run(op: Any) -> Any:
         found = [rule(scaled, x, y, option) for rule, wants in zip(rules, wanted, strict=True) if wants]
         return Formula("g x y scale", *[cuda.text(gradient) for gradient in shared(found)])
 
-    def run(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+    def run(node: Node, g: Array, edges: tuple[Any, ...], saved: Sequence[Any]) -> Any:
         if (
             (type(g) is Array or type(g) is cupy.ndarray)
             and type(saved) is tuple
@@ -444,35 +449,44 @@ def loss_run(op: Any) -> Any:
 # --- Operators --------------------------------------------------------------------------------------
 
 
-def _declined(*operands: Any) -> None:
+def _declined(*operands: Array) -> None:
     return None
 
 
-def _swapped(function: Any) -> Any:
+def _swapped(function: Kernel) -> Kernel:
     return lambda x, y: function(y, x)
 
 
-_casts: dict[Any, Formula] = {}
+_casts: dict[Any, Any] = {}  # by the dtypes from which and to which: a kernel, or None
 
 
-def _astype(x: Any, dtype: Any, *options: Any, **named: Any) -> Any:
+def _cast_of(before: Any, after: Any) -> Any:
+    """Return a kernel that converts arrays from floats and booleans to floats; None for other dtypes."""
+    is_mask = before.kind == "b"
+    if after.name not in FLOATS or before == after:
+        return None
+    formula = Formula("x", "x", masks="x" if is_mask else "", result=after.name)
+    return formula if is_mask else _of_one(formula, _declined)
+
+
+def _astype(x: Array, dtype: DType, *options: object, **named: object) -> Array:
     """Return an array converted to another dtype, by a formula from floats and booleans to floats."""
-    dtype = np.dtype(dtype)
-    if dtype.name in FLOATS and dtype != x.dtype and not options and not named.keys() - {"copy"}:
-        key = (dtype, x.dtype.kind == "b")
-        cast = _casts.get(key)
-        if cast is None:
-            cast = _casts[key] = Formula("x", "x", masks="x" if key[1] else "", result=dtype.name)
-        found = cast(x)
+    if not options and (not named or named.keys() == {"copy"}):
+        before, after = x.dtype, np.dtype(dtype)
+        try:
+            cast = _casts[before, after]
+        except KeyError:
+            cast = _casts[before, after] = _cast_of(before, after)
+        found = cast and cast(x)
         if found is not None:
-            return found[0]
+            return found[0] if type(found) is list else found
     return cupy.ndarray.astype(x, dtype, *options, **named)
 
 
 _same = Formula("x", "x")
 
 
-def _copy(x: Any, order: str = "C") -> Any:
+def _copy(x: Array, order: str = "C") -> Array:
     """Return a copy; CuPy's own takes three launches' time."""
     if order == "C" and not x._c_contiguous and x.size and x.itemsize in (1, 2, 4, 8, 16):
         out = Array(x.shape, x.dtype)
@@ -485,12 +499,36 @@ def _copy(x: Any, order: str = "C") -> Any:
 _ones = Formula("x", "1")
 
 
-def ones_like(array: Any) -> Any:
+def ones_like(array: Any) -> Array:
     """Return ones in the shape and dtype of an array."""
     found = _ones(array) if type(array) is Array and array._c_contiguous else None
     if found is None:
         return (np if isinstance(array, np.ndarray) else cupy).ones(array.shape, array.dtype)
     return found[0]
+
+
+_COUNTERS = Kernels(
+    r"""
+extern "C" __global__ void add(T* x, i64 by, i64 size) {
+    i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    if (i < size) x[i] += (T)by;
+}
+""",
+    "T",
+)
+
+
+def _adding(into: Any) -> Any:
+    """Return what adds in place; a whole number to integers too, as counters do in every step."""
+
+    def add(out: Any, x: Any, y: Any) -> bool:
+        if out is x and type(y) is int and out.dtype.char in "il" and out._c_contiguous and abs(y) < 1 << 31:
+            if out.size:
+                _COUNTERS.launch("add", (out.dtype.char,), -(-out.size // 256), 256, (out, y, out.size))
+            return True
+        return bool(into(out, x, y))
+
+    return add
 
 
 def _inplace(formula: Formula, usual: Any) -> Any:
@@ -513,10 +551,10 @@ _OPERATORS = {
 _OF_BOOLEANS = (np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.invert)
 
 
-def _deferring(usual: Any) -> Any:
+def _deferring(usual: Kernel) -> Kernel:
     """Return an operator of CuPy's that leaves tensors and payloads to their own operators, as NumPy's do."""
 
-    def method(x: Any, y: Any) -> Any:
+    def method(x: Array, y: Array) -> Array:
         if hasattr(y, "__array_ufunc__") and not isinstance(y, cupy.ndarray | np.ndarray | np.generic):
             return NotImplemented
         return usual(x, y)
@@ -530,6 +568,7 @@ def _install() -> None:
         formula = _of_ufunc(ufunc)
         operators[ufunc] = (_of_one if ufunc.nin == 1 else _of_two)(formula, _declined)
         writers[ufunc] = formula.into
+    writers[np.add] = _adding(writers[np.add])
     for method in ("floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
         setattr(Array, f"__{method}__", _deferring(getattr(cupy.ndarray, f"__{method}__")))
     for method, ufunc in _OPERATORS.items():

@@ -9,8 +9,9 @@ import ctypes
 import functools
 from typing import Any
 
-from ..cpu import forks
+from ..._typing import Array
 from . import arrays, products, reductions
+from .launching import forks
 from .table import override
 
 __all__ = ["linear", "weigh_and_sum"]
@@ -113,7 +114,7 @@ _lock = forks.lock()
 _plans: dict[Any, Plan | None] = {}
 
 
-def _plan(library: Any, key: Any) -> Plan | None:
+def _plan(library: Any, key: tuple[Any, ...]) -> Plan | None:
     """Return the plan of a product, None if cuBLASLt has none for it."""
     try:
         return _plans[key]
@@ -146,7 +147,7 @@ def _run(x: Any, epilogue: int, numbers: tuple[int, ...], a: Any, b: Any, out: A
 
 
 @override("linear", when=lambda x, weight, bias: x.dtype.kind != "b")
-def linear(x: Any, weight: Any, bias: Any) -> Any:
+def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     """Return ``x @ weight.T + bias``."""
     found = _with_bias(x, weight, bias)
     if found is not None:
@@ -187,7 +188,7 @@ def linear_into(x: Any, weight: Any, bias: Any, out: Any) -> None:
     out += bias
 
 
-def weigh_and_sum(g: Any, x: Any) -> Any:
+def weigh_and_sum(g: Any, x: Any) -> tuple[Array, Array] | None:
     """Return `products.weigh` of two arrays, and the sum of the rows of the first; None if cuBLAS cannot."""
     if not (g._c_contiguous and x._c_contiguous and g.dtype == x.dtype and g.size and x.size):
         return None
@@ -205,7 +206,7 @@ def weigh_and_sum(g: Any, x: Any) -> Any:
 
 
 @override("linear", gradient="joint", when=lambda g, x, weight: g.ndim == x.ndim > 1 and weight.ndim == 2)
-def linear_backward(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
+def linear_backward(g: Array, x: Array, weight: Array, needs: tuple[bool, ...]) -> tuple[Array | None, ...]:
     """Return the gradients for what was multiplied, the matrix and the bias; the latter two by one call if possible."""
     gx = products.matmul(g, weight) if needs[0] else None
     both = weigh_and_sum(g, x) if needs[1] and needs[2] else None

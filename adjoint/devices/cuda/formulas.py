@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import cupy
 import numpy as np
 from ml_dtypes import bfloat16
 
+from ..._typing import DType
 from .arrays import Array, adopt, new, several
 from .compilation import compiled
 from .sizes import PACKED as PACKED_FROM
@@ -105,7 +107,7 @@ class Formula:
             return [adopt(cupy.broadcast_to(out, plan.spread)) for out in outs]
         return outs if plan.back is None else [adopt(out.transpose(plan.back)) for out in outs]
 
-    def into(self, out: Any, *operands: Any) -> bool:
+    def into(self, out: Array, *operands: Array) -> bool:
         """Write the one result to `out`, or return False where another way must be found."""
         plan, values = self._find(operands)
         if (
@@ -153,7 +155,7 @@ class Formula:
         except KeyError:
             return self._plan(found, values), values
 
-    def _run(self, plan: _Plan, operands: Any, outs: list[Any]) -> None:
+    def _run(self, plan: _Plan, operands: Sequence[Array], outs: list[Any]) -> None:
         n = plan.size
         if n:
             arguments = (*operands, *outs, n, *plan.extra)
@@ -166,13 +168,13 @@ class Formula:
 
     # --- Layouts ----------------------------------------------------------------------------------------
 
-    def _plan(self, key: Any, operands: Any) -> _Plan | None:
+    def _plan(self, key: tuple[Any, ...], operands: Sequence[Array]) -> _Plan | None:
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
         plan = self.plans[key] = self._planned(operands)
         return plan
 
-    def _kind(self, operands: Any) -> Any:
+    def _kind(self, operands: Sequence[Array]) -> Any:
         """Return the dtype of all operands but masks, None if they have not one that kernels are made for."""
         kind = None
         for name, v in zip(self.names, operands, strict=True):
@@ -190,7 +192,7 @@ class Formula:
             return _SINGLE
         return kind if kind is not None and kind.name in FLOATS else None
 
-    def _planned(self, operands: Any) -> _Plan | None:
+    def _planned(self, operands: Sequence[Array]) -> _Plan | None:
         kind = self._kind(operands)
         if kind is None:
             return None
@@ -219,7 +221,9 @@ class Formula:
             return None
         return plan
 
-    def _choose(self, plan: _Plan, kind: Any, operands: Any, sizes: list[int], parts: Any, dense: Any) -> bool:
+    def _choose(
+        self, plan: _Plan, kind: Any, operands: Sequence[Array], sizes: list[int], parts: Any, dense: Sequence[int]
+    ) -> bool:
         """Say by which kernel a plan is run, and with which numbers beside the operands; False: by none of these."""
         given = iter(parts)
         steps = [next(given) if type(v) is Array else None for v in operands]
@@ -249,7 +253,7 @@ class Formula:
 
     # --- Kernels ----------------------------------------------------------------------------------------
 
-    def _launch(self, kind: Any, result: Any, forms: str, rank: int, width: int) -> Any:
+    def _launch(self, kind: Any, result: DType, forms: str, rank: int, width: int) -> Any:
         key = (kind, forms, rank, width, cupy.cuda.runtime.getDevice() if several else 0)
         found = self.launches.get(key)
         if found is None:
@@ -272,7 +276,7 @@ class Formula:
         width = 16 // max(kind.itemsize, result.itemsize)
         return self._launch(kind, result, forms, 0, width), width
 
-    def source(self, kind: Any, result: Any, forms: str, rank: int, width: int) -> str:
+    def source(self, kind: Any, result: DType, forms: str, rank: int, width: int) -> str:
         """Return the kernel in C: `forms` says of each operand how it is read.
 
         v: where the result is written; c: one number in memory; s: a number; g: by its own steps; and of packs, p: by
@@ -307,7 +311,7 @@ class Formula:
         return text
 
 
-def _form(steps: Any, dense: Any) -> str:
+def _form(steps: Sequence[int] | None, dense: Sequence[int]) -> str:
     return "s" if steps is None else "v" if steps == dense else "g" if any(steps) else "c"
 
 
@@ -336,7 +340,7 @@ def _order(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
     return order if all(s == steps[0] for s in steps) else usual
 
 
-def _steps(v: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> list[int]:
+def _steps(v: Array, shape: tuple[int, ...], order: tuple[int, ...]) -> list[int]:
     """Return how many elements apart an operand's neighbours along each axis of the result are."""
     lead = len(shape) - v.ndim
     size, sizes, strides = v.itemsize, v.shape, v.strides
@@ -399,18 +403,18 @@ def _read(name: str, kind: str, place: str) -> str:
     return f"const {wide} {name} = ({wide}){place.format(n=name)}; "
 
 
-def _written(given: Any, results: int, text: str) -> str:
+def _written(given: Sequence[tuple[str, str, str]], results: int, text: str) -> str:
     names = ", ".join(n for n, _, _ in given)
     return "".join(text.format(i=i, value=f"e{i}({names})") for i in range(results))
 
 
-def _element(given: Any, out: str, results: int, rank: int) -> str:
+def _element(given: Sequence[tuple[str, str, str]], out: str, results: int, rank: int) -> str:
     text = _START + "    if (i >= n) return;\n" + _index([n for n, _, f in given if f == "g"], rank, 1)
     text += "".join(f"    {_read(n, t, _ALONE[f])}\n" for n, t, f in given)
     return text + _written(given, results, f"    o{{i}}[i] = ({out}){{value}};\n")
 
 
-def _packed(given: Any, out: str, results: int, rank: int, width: int) -> str:
+def _packed(given: Sequence[tuple[str, str, str]], out: str, results: int, rank: int, width: int) -> str:
     text = _START + f"    if (i * {width} >= n) return;\n"
     if not rank:  # what is left of the last pack
         left = "".join(_read(n, t, _ALONE[f].replace("[i]", "[k]")) for n, t, f in given)
@@ -442,7 +446,7 @@ class Total:
         self.formula = formula
         self._launches: dict[Any, Any] = {}
 
-    def __call__(self, scale: float, *operands: Any) -> Any:
+    def __call__(self, scale: float, *operands: Array) -> Array | None:
         """Return the sum as a 0-d array, or None where operands are not arrays of one shape, laid out as usual."""
         first, forms = operands[0], ""
         if type(first) is not Array or first.dtype.name not in FLOATS or not first.size:

@@ -118,7 +118,7 @@ def _three(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-def _gathered(x: Any, index: Any, axis: int) -> Any:
+def _gathered(x: Array, index: Array, axis: int) -> Array | None:
     """Return the elements that an index of the rank of `x` names along an axis; None where CuPy must read them."""
     fits = x.ndim == index.ndim > 0 and x.shape[:axis] == index.shape[:axis]
     if not fits or x.shape[axis + 1 :] != index.shape[axis + 1 :] or x.itemsize > 8 or not index.size or not x.size:
@@ -135,7 +135,7 @@ def _gathered(x: Any, index: Any, axis: int) -> Any:
     return out
 
 
-def take_rows(x: Any, index: Any, axis: int = 0, out: Any = None, op: str = "indexing") -> Any:
+def take_rows(x: Array, index: Array, axis: int = 0, out: Array | None = None, op: str = "indexing") -> Array | None:
     """Return the parts along an axis that an index of any rank names; None where CuPy must read them.
 
     `op` is what an index out of bounds is reported by.
@@ -203,7 +203,9 @@ def add_at(y: Any, index: Any, x: Any, axis: int, each: bool, skipped: int = _NE
     return True
 
 
-def summed(x: Any, index: Any, shape: tuple[int, ...], axis: int, each: bool, skipped: int = _NEVER) -> Any:
+def summed(
+    x: Array, index: Array, shape: tuple[int, ...], axis: int, each: bool, skipped: int = _NEVER
+) -> Array | None:
     """Return zeros of a shape to which `x` is added where an index names places; None where CuPy must add."""
     if x.dtype.char not in FLOATS:
         return None

@@ -61,6 +61,6 @@ def scatter_reduce(x: Array, y: Array, i: Array, axis: int, reduce: str, include
 
 
 @through_host("scatter_reduce (prod) of complex numbers")
-def _joined(flat: Any, at: Array, values: Array, reduce: str) -> Any:
+def _joined(flat: Any, at: Array, values: Array, reduce: str) -> Array:
     {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}[reduce].at(flat, at, values)
     return flat

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import struct
 from typing import Any
 
+import cupy
+import numpy as np
+
 from ..._typing import Array, DType
+from ..cpu import forks as forks
 from .arrays import new
 from .compilation import compiled
 from .source import HEAD
@@ -37,8 +43,10 @@ class Kernels:
         place = args[0].data.device_id
         found = self._found.get((name, place, key))
         if found is None:
-            found = self._found[name, place, key] = self._built(name, key)
-        found(blocks * threads, args, 0, threads)
+            found = self._found[name, place, key] = _launch_of(
+                compiled(self.source(key, name)).get_function(name), args
+            )
+        found(blocks, threads, args)
 
     def source(self, key: tuple[Any, ...], name: str = "") -> str:
         """Return the C for a choice of types: of one kernel, which is compiled sooner than all, or of all."""
@@ -49,8 +57,41 @@ class Kernels:
         text = _KERNEL.sub(lambda found: found[0] if found[1] == name else "", self.text) if name else self.text
         return HEAD + "".join(lines) + text
 
-    def _built(self, name: str, key: tuple[Any, ...]) -> Any:
-        return compiled(self.source(key, name)).get_function(name).linear_launch
+
+_launch_kernel: Any = getattr(cupy.cuda.driver, "launchKernel", None)  # a simulated GPU has none
+_stream = cupy.cuda.get_current_stream
+
+
+def _launch_of(function: Any, args: tuple[Any, ...]) -> Any:
+    """Return what launches a kernel on a line of blocks, for arguments of these types."""
+    if _launch_kernel is None or any(type(a) not in (int, float) and not isinstance(a, cupy.ndarray) for a in args):
+        linear = function.linear_launch
+        return lambda blocks, threads, args: linear(blocks * threads, args, 0, threads)
+    return _Prepared(function, args)
+
+
+class _Prepared:
+    """A kernel whose parameters are written into memory that stays; CuPy makes an object of each.
+
+    All of them are addresses, whole numbers of 64 bits and doubles, as CuPy passes Python's numbers; a kernel that
+    wants 32 bits finds them in the lower half.
+    """
+
+    __slots__ = ("_function", "_is_array", "_kept", "_lock", "_memory", "_pack", "_table")
+
+    def __init__(self, function: Any, args: tuple[Any, ...]) -> None:
+        self._memory = memory = bytearray(8 * len(args))
+        self._pack = struct.Struct("=" + "".join(["d" if type(a) is float else "q" for a in args])).pack_into
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        table = np.array([base + 8 * i for i in range(len(args))], np.uint64)
+        self._kept, self._table, self._function = (function, table), table.ctypes.data, function.ptr
+        self._lock = forks.lock()
+
+    def __call__(self, blocks: int, threads: int, args: tuple[Any, ...]) -> None:
+        given = [a if type(a) is int or type(a) is float else a.data.ptr for a in args]
+        with self._lock:  # what lies in memory is read before the call returns
+            self._pack(self._memory, 0, *given)
+            _launch_kernel(self._function, blocks, 1, 1, threads, 1, 1, 0, _stream().ptr, self._table, 0)
 
 
 def is_float(x: Array) -> bool:
@@ -63,12 +104,12 @@ def empty(shape: tuple[int, ...], dtype: DType) -> Any:
     return new(shape, dtype)
 
 
-def made(out: Any, shape: tuple[int, ...], dtype: DType) -> Any:
+def made(out: Array | None, shape: tuple[int, ...], dtype: DType) -> Any:
     """Return the array to write: the one given, or a new one."""
     return new(shape, dtype) if out is None else out
 
 
-def aligned(*arrays: Any) -> bool:
+def aligned(*arrays: Array) -> bool:
     """Return whether arrays (None are passed over) begin where packs of 16 bytes do."""
     return not any(a is not None and a.data.ptr & 15 for a in arrays)
 

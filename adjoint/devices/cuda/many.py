@@ -12,7 +12,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ..._typing import Kernel
+from ..._typing import Array, DType, Kernel
 from ...scalar import cuda
 from ...scalar.symbol import variable
 from .arrays import adopt, new
@@ -111,7 +111,7 @@ _tables: dict[Any, Any] = {}
 _stream = cupy.cuda.get_current_stream
 
 
-def _table(places: tuple[int, ...], sizes: tuple[int, ...], columns: int) -> Any:
+def _table(places: tuple[int, ...], sizes: tuple[int, ...], columns: int) -> Array:
     """Return where arrays are, and how many elements those of a row have."""
     table = np.empty((len(sizes), columns + 1), np.int64)
     table[:, :columns] = np.array(places, np.int64).reshape(-1, columns)
@@ -151,7 +151,7 @@ def are_dense(values: list[Any]) -> bool:
     )  # fmt: skip
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: DType) -> DType:
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
 
 
@@ -165,7 +165,7 @@ def sum_of_squares(values: list[Any]) -> Any:
     return reduced(parts, None, False)
 
 
-def scale(values: list[Any], factor: Any) -> None:
+def scale(values: list[Any], factor: Array) -> None:
     """Multiply arrays by an array of one element."""
     rows = [(a,) for a in values if a.size]
     if rows:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
+from ..._typing import Array, DType
 from ..cpu import products as host
 from . import arrays
 from .launching import Kernels
@@ -69,7 +70,7 @@ class Kind:
 _kinds: dict[Any, Kind | None] = {}
 
 
-def kind_of(dtype: Any) -> Kind | None:
+def kind_of(dtype: DType) -> Kind | None:
     """Return how a dtype is multiplied; None where cuBLAS has no product for it."""
     try:
         return _kinds[dtype]
@@ -125,7 +126,7 @@ def _check(status: int, name: str) -> None:
 
 
 @functools.cache
-def _functions() -> Any:
+def _functions() -> ctypes.CDLL:
     """Return the cuBLAS that CuPy has loaded, with its functions' types."""
     cupy.cuda.Device().cublas_handle  # noqa: B018 - loads it
     with open("/proc/self/maps") as maps:
@@ -145,7 +146,7 @@ _libraries: dict[tuple[int, int], Library] = {}
 current_stream = cupy.cuda.get_current_stream
 
 
-def library_for(array: Any) -> Library:
+def library_for(array: Array) -> Library:
     """Return cuBLAS for the device of an array and the current stream."""
     key = array.data.device_id, current_stream().ptr
     found = _libraries.get(key)
@@ -257,7 +258,7 @@ def plan_for(xs: Ints, xt: Ints, ys: Ints, yt: Ints, item: int) -> Plan:
 # --- Products --------------------------------------------------------------------------------------------
 
 
-def multiply(x: Any, y: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+def multiply(x: Array, y: Array, out: Array | None = None, alpha: float = 1.0, beta: float = 0.0) -> Array:
     """Return ``alpha * (x @ y)``, written to `out` if that is given, on top of ``beta * out`` if beta is not zero.
 
     Operands are arrays of one dtype that `kind_of` knows, vectors, matrices or batches of them, with any strides.
@@ -268,7 +269,7 @@ def multiply(x: Any, y: Any, out: Any = None, alpha: float = 1.0, beta: float = 
     return _run(plan, x, y, out, alpha, beta)
 
 
-def _evened(x: Any, y: Any, plan: Plan) -> tuple[Any, Any, Plan]:
+def _evened(x: Array, y: Array, plan: Plan) -> tuple[Any, Any, Plan]:
     """Return operands in which no matrix lies askew, and their plan."""
     lead = plan.shape[: max(x.ndim, y.ndim) - 2]
     made = []
@@ -355,7 +356,7 @@ extern "C" __global__ void gather(const T* x, T* out, i64 total, i64 columns, i6
 _even_rows = Kernels(_EVEN_ROWS, "T")
 
 
-def _even(x: Any, size: tuple[int, int], apart: int, wanted: tuple[int, int]) -> tuple[Any, int]:
+def _even(x: Array, size: tuple[int, int], apart: int, wanted: tuple[int, int]) -> tuple[Any, int]:
     """Return a matrix (rows, columns) of 16-bit numbers as a larger one, with zeros; itself if it is as wanted."""
     if size == wanted and not apart & 7:
         return x, apart
@@ -421,7 +422,7 @@ def _elsewhere(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) 
     return out
 
 
-def _fits(x: Any, y: Any) -> bool:
+def _fits(x: Array, y: Array) -> bool:
     """Return whether two arrays, or what was given for them, are multiplied here."""
     return (
         isinstance(y, cupy.ndarray)
@@ -432,7 +433,7 @@ def _fits(x: Any, y: Any) -> bool:
     )
 
 
-def _are_numbers(x: Any, y: Any) -> bool:
+def _are_numbers(x: Array, y: Array) -> bool:
     return isinstance(y, cupy.ndarray) and x.dtype.kind != "b"
 
 
@@ -440,7 +441,7 @@ def _are_numbers(x: Any, y: Any) -> bool:
 @override("mv", when=_are_numbers)
 @override("dot", when=_are_numbers)
 @override("bmm", when=_are_numbers)
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Array, y: Array) -> Array:
     """Return ``x @ y`` of an array of ours and another; what cuBLAS does not multiply is left to CuPy."""
     if _fits(x, y):
         return multiply(x, y)
@@ -448,7 +449,7 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 @override("project", when=_are_numbers)
-def project(x: Any, weight: Any) -> Any:
+def project(x: Any, weight: Any) -> Array:
     """Return ``x @ weight.T`` for a matrix `weight`."""
     if weight.ndim == 2 and weight._c_contiguous and _fits(x, weight):
         n, k = weight.shape
@@ -460,7 +461,7 @@ def project(x: Any, weight: Any) -> Any:
 
 
 @override("project", gradient="y", when=lambda g, x: g.ndim == x.ndim)
-def weigh(g: Any, x: Any) -> Any:
+def weigh(g: Any, x: Any) -> Array:
     """Return the sum over all leading axes of the outer products of the last: ``g.T @ x`` of matrices."""
     if not (x.size and g.size):
         return cupy.zeros((g.shape[-1], x.shape[-1]), g.dtype)
@@ -470,7 +471,7 @@ def weigh(g: Any, x: Any) -> Any:
     return _run(weighing(g, x), g, x, None, 1.0, 0.0)
 
 
-def weighing(g: Any, x: Any) -> Plan:
+def weighing(g: Array, x: Array) -> Plan:
     """Return the plan of `weigh` for contiguous arrays."""
     outs, ins, item = g.shape[-1], x.shape[-1], x.dtype.itemsize
     rows = x.size // ins

@@ -202,13 +202,13 @@ def reduced(x: Any, axes: Axes | None, keepdims: bool, op: str = "sum", scale: f
     return out
 
 
-def _attached(value: Any, x: Any, axes: Axes | None, keepdims: bool, method: str) -> Any:
+def _attached(value: Array | None, x: Array, axes: Axes | None, keepdims: bool, method: str) -> Array:
     """Return a kernel's result; else CuPy's, of an array without gaps, which a single block would walk over."""
     return getattr(contiguous(x), method)(axis=axes, keepdims=keepdims) if value is None else value
 
 
 @override("sum")
-def sum_over_axes(x: Any, axes: Axes | None, keepdims: bool) -> Any:
+def sum_over_axes(x: Array, axes: Axes | None, keepdims: bool) -> Array:
     """Return sums along axes."""
     if x.dtype.kind in "biu":
         return NotImplemented
@@ -216,20 +216,20 @@ def sum_over_axes(x: Any, axes: Axes | None, keepdims: bool) -> Any:
 
 
 @override("sum_all")
-def sum_all(x: Any) -> Any:
+def sum_all(x: Array) -> Array:
     """Return the sum of all elements."""
     return sum_over_axes(x, None, False)
 
 
 @override("mean", when=lambda x, axes, keepdims: x.size)
-def mean_over_axes(x: Any, axes: Axes | None, keepdims: bool) -> Any:
+def mean_over_axes(x: Array, axes: Axes | None, keepdims: bool) -> Array:
     """Return means along axes."""
     count = x.size if axes is None else math.prod([x.shape[i] for i in axes])
     return _or_next(reduced(x, axes, keepdims, "sum", 1 / max(count, 1)))
 
 
 @override("mean_all", when=lambda x: x.size)
-def mean_all(x: Any) -> Any:
+def mean_all(x: Array) -> Array:
     """Return the mean of all elements."""
     return mean_over_axes(x, None, False)
 
@@ -265,7 +265,7 @@ def vector_norm(x: Array, p: float, axes: Axes, keepdims: bool) -> Array:
     return _or_next(reduced(x, axes, keepdims, "length" if p == 2 else "size"))
 
 
-def _or_next(value: Any) -> Any:
+def _or_next(value: Array | None) -> Array:
     """Return a kernel's result, where it has one; else let the next override, or the definition, compute it."""
     return NotImplemented if value is None else value
 
@@ -283,7 +283,7 @@ def _last_run(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([a for a in run if a in axes])
 
 
-def _reduce_rows(kernels: Kernels, x: Any, out: Any, rows: int, n: int, scale: float) -> None:
+def _reduce_rows(kernels: Kernels, x: Array, out: Array, rows: int, n: int, scale: float) -> None:
     key = (x.dtype.char, 1)
     if n <= 64 or (n <= 1024 and rows >= 128):
         kernels.launch("rows_by_warp", key, -(-rows // 4), 128, (x, out, rows, n, scale))
@@ -306,12 +306,12 @@ def pieces_of(results: int, n: int, least: int) -> tuple[int, int]:
     return -(-n // length), length
 
 
-def _pack(x: Any, after: int) -> int:
+def _pack(x: Array, after: int) -> int:
     pack = 16 // x.itemsize
     return pack if after % pack == 0 and after >= 32 and not x.data.ptr & 15 else 1
 
 
-def _reduce_columns(kernels: Kernels, x: Any, out: Any, before: int, n: int, after: int, scale: float) -> None:
+def _reduce_columns(kernels: Kernels, x: Array, out: Array, before: int, n: int, after: int, scale: float) -> None:
     pack = _pack(x, after)
     tiles, key = -(-after // (32 * pack)) * before, (x.dtype.char, pack)
     pieces, length = pieces_of(tiles, n, sizes.PIECE)
@@ -412,7 +412,7 @@ extern "C" __global__ void back(const T* g, const i64* places, T* y, i64 size, i
 )
 
 
-def _extreme(x: Any, axis: int, keepdims: bool, largest: bool) -> Any:
+def _extreme(x: Array, axis: int, keepdims: bool, largest: bool) -> tuple[Array, Array]:
     """Return the largest (or smallest) elements along an axis and their indices: the first of equals, or of NaNs."""
     shape = left_shape(x.shape, (axis,), keepdims)
     out, places = empty(shape, x.dtype), empty(shape, _INT64)
@@ -454,7 +454,7 @@ _attach_extremes("max", True)
 _attach_extremes("min", False)
 
 
-def place_back(g: Any, places: Any, shape: tuple[int, ...], axis: int) -> Any:
+def place_back(g: Array, places: Array, shape: tuple[int, ...], axis: int) -> Array | None:
     """Return zeros of a shape with each element of `g` at its place along an axis; None where CuPy must do it."""
     if not is_float(g) or places.dtype != _INT64 or not math.prod(shape):
         return None

@@ -3,12 +3,13 @@
 A block for each row, which stays in registers where it fits (`held`); else every stage reads it again (`walked`), which
 the second level cache answers. Along an axis that is not the last, a thread takes a row (`columns`). Rows of planes
 (batch, group and instance norm) are a block each (`planes`), or, where these would be too few for a GPU, several
-blocks with a launch for each stage (`split`). Sums across rows are sums of columns or channels in two launches, in an
+blocks with a launch for each loop (`split`). Sums across rows are sums of columns or channels in two launches, in an
 order that depends on the shape alone. 16-bit numbers are computed with as float.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,11 +17,14 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
+from ..._typing import Array
 from ...scalar import cuda
 from ...scalar.rows import (
     ACROSS,
     COUNT,
     ELEMENT,
+    EXP_BELOW,
+    LABEL,
     MAX,
     NUMBER,
     ROW,
@@ -28,34 +32,39 @@ from ...scalar.rows import (
     WEIGHT,
     Layout,
     Program,
+    Reduced,
     Stage,
     Statement,
     layout_of,
 )  # fmt: skip
-from ...scalar.symbol import Symbol, apply
+from ...scalar.symbol import Symbol, apply, by_name, variable
 from . import sizes
 from .launching import Kernels, aligned, dense, empty, is_float
-from .rows import WALK, shape_of_blocks
+from .rows import LEVEL, WALK, shape_of_blocks
 from .table import override
 
 _F32 = np.dtype(np.float32)
 _LONGEST = 1 << 31
 _MOST_PLANS = 1 << 12
 
-_HEAD = "typedef wide_of<T>::type W;\n" + WALK + "__device__ __forceinline__ W exp_below(W x) { return power(x); }\n"
+# K: packs of a row that a thread holds; of rows of planes, 2 where places in one need 64 bits.
+_PLACES = "#if K == 2\ntypedef i64 E;\n#else\ntypedef unsigned int E;  // is divided much faster\n#endif\n"
+_EXP = "__device__ __forceinline__ W exp_below(W x) { return power(x); }\n"
+_HEAD = "typedef wide_of<T>::type W;\n" + _PLACES + WALK + LEVEL + _EXP
 
 
 class _Text:
     """The C of one program: what its kernels declare, read and compute."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, single: frozenset[str] = frozenset()) -> None:
+        """Print for a program; operands of rows that are `single` have one element for all."""
+        self.program, self.single = program, single
         self.names = [n for n in program.names if n != COUNT]
         kinds = program.kinds
         self.arrays = [n for n in self.names if kinds[n] != NUMBER]
         self.elements = [n for n in self.names if kinds[n] == ELEMENT]
         self.weights = [n for n in self.names if kinds[n] == WEIGHT]
-        self.of_rows = [n for n in self.names if kinds[n] == ROW]
+        self.of_rows = [n for n in self.names if kinds[n] in (ROW, LABEL)]
         self.numbers = [n for n in self.names if kinds[n] == NUMBER]
         self.outs = [i for i, role in enumerate(program.roles) if role != ACROSS]
         self.open_names = (
@@ -69,13 +78,17 @@ class _Text:
 
     def parameters(self, outs: str = "") -> str:
         """Return the parameters that all kernels have."""
-        given = [f"const T_{n}* p_{n}" for n in self.arrays] + [f"double n_{n}" for n in self.numbers]
-        return ", ".join([*given, outs or ", ".join(f"O_{i}* o_{i}" for i in self.outs)])
+        given = [f"const T_{n}* __restrict__ p_{n}" for n in self.arrays] + [f"double n_{n}" for n in self.numbers]
+        return ", ".join([*given, outs or ", ".join(f"O_{i}* __restrict__ o_{i}" for i in self.outs)])
 
     def row(self, row: str, start: str) -> str:
         """Return what is read of a row before its first loop."""
         lines = [f"const W {n} = (W)n_{n};" for n in self.numbers]
-        lines += [f"const W {n} = (W)p_{n}[{row}];" for n in self.of_rows]
+        for n in self.of_rows:
+            kind, at = "i64" if self.program.kinds[n] == LABEL else "W", "0" if n in self.single else row
+            lines.append(f"const {kind} {n} = ({kind})p_{n}[{at}];")
+        for n, label in self.program.picks:
+            lines.append(f"const W at_{n} = {label} < 0 || {label} >= n ? W(NAN) : (W)p_{n}[{start} + {label}];")
         return " ".join([*lines, *[f"const W first_{n} = (W)p_{n}[{start}];" for n in self.program.firsts]])
 
     def computed(self, value: Symbol) -> tuple[str, str]:
@@ -101,9 +114,12 @@ class _Text:
         ops = {r.name: "block_amax" if r.function is MAX else "block_sum" for r in stage.reductions}
         return " ".join(f"const W {n} = {f'{op}(a_{n})' if block else f'a_{n}'};" for n, op in ops.items())
 
-    def element(self, stage: Stage, target: Callable[[int], str], kept: Callable[[int], str] | None = None) -> str:
-        """Return what a loop does with one element, whose operands are declared."""
-        text = ""
+    def element(
+        self, stage: Stage, target: Callable[[int], str], kept: Callable[[int], str] | None = None, place: str = "i"
+    ) -> str:
+        """Return what a loop does with one element, whose operands are declared, at a place in its row."""
+        hot = self.program.hot
+        text = f"const W hot_{hot} = (W)({hot} == {place}); " if hot and stage.elements else ""
         for r in stage.reductions:
             steps, said = self.computed(r.value)
             add = f"a_{r.name} = join_amax(a_{r.name}, {said});" if r.function is MAX else f"a_{r.name} += {said};"
@@ -127,10 +143,14 @@ class _Text:
 
     def walked(self) -> str:
         """Return a kernel of rows that are read again for each stage, by packs."""
-        body = ""
-        for stage in self.program.stages:
+        body, levels, known = "", self._levels(), ""
+        for number, stage in enumerate(self.program.stages):
             body += self.scalars(stage) + "\n    "
-            if not (stage.reductions or stage.elements):
+            if number in levels:
+                known = levels[number]
+                body += self._walked_level(stage.reductions[0], known) + "\n    "
+                continue
+            if not (stage.reductions or stage.elements) or [r.name for r in stage.reductions] == [known]:
                 continue
             weights = " ".join(f"const W {n} = (W)p_{n}[AT];" for n in self.weights)
             many = " ".join(
@@ -138,7 +158,8 @@ class _Text:
             )
             many += " ".join(f" Pack<O_{i}, P> w_{i};" for i, _ in stage.elements)
             one = " ".join(f"const W {n} = (W)q_{n}.v[j];" for n in self.elements) + weights.replace("AT", "i + j")
-            many += f" for (int j = 0; j < P; ++j) {{ {one} {self.element(stage, lambda i: f'w_{i}.v[j]')} }}"
+            one += self.element(stage, lambda i: f"w_{i}.v[j]", place="i + j")
+            many += f" for (int j = 0; j < P; ++j) {{ {one} }}"
             many += " ".join(f" *(Pack<O_{i}, P>*)(o_{i} + start + i) = w_{i};" for i, _ in stage.elements)
             single = " ".join(f"const W {n} = (W)p_{n}[start + i];" for n in self.elements) + weights.replace("AT", "i")
             single += " " + self.element(stage, lambda i: f"o_{i}[start + i]")
@@ -151,6 +172,32 @@ class _Text:
     {body}if (threadIdx.x == 0) {{ {self.finished("row")} }}
 }}
 """
+
+    def _levels(self) -> dict[int, str]:
+        """Return the stages that find a maximum for the next, which adds up exponentials: by number, that sum."""
+        found, stages = {}, self.program.stages
+        for number, (stage, later) in enumerate(itertools.pairwise(stages)):
+            if self.weights or [len(s.reductions) for s in (stage, later)] != [1, 1] or later.scalars:
+                continue
+            (top,), (total,) = stage.reductions, later.reductions
+            below = apply(by_name["subtract"], top.value, variable(top.name))
+            exponentials = {repr(apply(f, below)) for f in (EXP_BELOW, by_name["exp"])}
+            if top.function is MAX and total.function is SUM and repr(total.value) in exponentials:
+                found[number] = total.name
+        return found
+
+    def _walked_level(self, top: Reduced, total: str) -> str:
+        """Return the loop over a row that finds a maximum and the sum of exponentials below it."""
+        steps, said = self.computed(top.value)
+        many = " ".join(f"Pack<T_{n}, P> q_{n} = *(const Pack<T_{n}, P>*)(p_{n} + start + i);" for n in self.elements)
+        each = " ".join(f"const W {n} = (W)q_{n}.v[j];" for n in self.elements)
+        one = " ".join(f"const W {n} = (W)p_{n}[start + i];" for n in self.elements)
+        return f"""Level level{{-INFINITE, 0}};
+    walk<P>(start, n, [&](i64 i) {{ {many} W v[P];
+            for (int j = 0; j < P; ++j) {{ {each} {steps}v[j] = {said}; }} add<P>(level, v); }},
+        [&](i64 i) {{ {one} {steps}const W v = {said}; add<1>(level, &v); }});
+    level = block_level(level);
+    const W {top.name} = level.top, {total} = level.sum;"""
 
     def held(self) -> str:
         """Return a kernel of rows that stay in registers: K packs of P elements in each thread."""
@@ -170,7 +217,7 @@ class _Text:
             inner = read + " ".join(f" const W {n} = (W)q_{n}.v[j];" for n in self.weights)
             if stage.elements:
                 inner += " ".join(f" const W kept_{i} = h_kept_{i}[k * P + j];" for i in kept)
-            inner += " " + self.element(stage, lambda i: f"w_{i}.v[j]", lambda i: f"h_kept_{i}[k * P + j]")
+            inner += " " + self.element(stage, lambda i: f"w_{i}.v[j]", lambda i: f"h_kept_{i}[k * P + j]", "i * P + j")
             body += f"{self.accumulators(stage)}\n    #pragma unroll\n    {each} "
             body += " ".join(f"Pack<T_{n}, P> q_{n} = ((const Pack<T_{n}, P>*)p_{n})[i];" for n in self.weights)
             body += " ".join(f"Pack<O_{i}, P> w_{i};" for i, _ in stage.elements)
@@ -207,10 +254,16 @@ class _Text:
 }}
 """
 
-    def _plane_element(self) -> str:
-        one = "unsigned int k = e / size; i64 plane = row * first + k * step, at = plane * n + (e - k * size);"
-        one += " ".join(f" const W {n} = (W)p_{n}[at];" for n in self.elements)
-        return one + " ".join(f" const W {n} = (W)p_{n}[plane % channels];" for n in self.weights)
+    def _plane_element(self, stage: Stage) -> str:
+        """Return what a stage's loop does with pack `e` of a row of planes."""
+        text = "const E k = e / size; i64 plane = row * first + k * step, at = plane * n + (e - k * size) * P;"
+        text += " ".join(f" const W {n} = (W)p_{n}[plane % channels];" for n in self.weights)
+        text += " ".join(f" const Pack<T_{n}, P> q_{n} = *(const Pack<T_{n}, P>*)(p_{n} + at);" for n in self.elements)
+        text += " ".join(f" Pack<O_{i}, P> w_{i};" for i, _ in stage.elements)
+        one = " ".join(f"const W {n} = (W)q_{n}.v[j];" for n in self.elements)
+        one += " " + self.element(stage, lambda i: f"w_{i}.v[j]")
+        text += f"\n        #pragma unroll\n        for (int j = 0; j < P; ++j) {{ {one} }}\n        "
+        return text + " ".join(f"*(Pack<O_{i}, P>*)(o_{i} + at) = w_{i};" for i, _ in stage.elements)
 
     def planes(self) -> str:
         """Return a kernel of rows of planes: a block for each row."""
@@ -218,73 +271,68 @@ class _Text:
         for stage in self.program.stages:
             body += self.scalars(stage) + "\n    "
             if stage.reductions or stage.elements:
-                one = f"{self._plane_element()} {self.element(stage, lambda i: f'o_{i}[at]')}"
-                body += f"{self.accumulators(stage)}\n    #pragma unroll 4\n    "
-                body += f"for (unsigned int e = threadIdx.x; e < all; e += blockDim.x) {{ {one} }}"
+                body += f"{self.accumulators(stage)}\n    #pragma unroll {2 if stage.elements else 4}\n    "
+                body += f"for (E e = threadIdx.x; e < all; e += blockDim.x) {{ {self._plane_element(stage)} }}"
                 body += f"\n    {self.joined(stage)}\n    "
         return f"""extern "C" __global__ void planes({self.parameters()}, i64 planes, i64 n, i64 first, i64 step,
         i64 channels) {{
-    const unsigned int size = (unsigned int)n, all = (unsigned int)(planes * n);
+    const E size = (E)(n / P), all = (E)planes * size;
     i64 row = blockIdx.x;
     const W {COUNT} = (W)planes * (W)n; {self.row("row", "row * first * n")}
     {body}if (threadIdx.x == 0) {{ {self.finished("row")} }}
 }}
 """
 
-    def split(self) -> str:
-        """Return kernels of rows of planes, several blocks for each: `stage_0`, `join_0`, ... `finish`.
+    def split_stages(self) -> list[int]:
+        """Return which stages have a launch in `split`; the last of them writes numbers of rows."""
+        stages = self.program.stages
+        found = [i for i, s in enumerate(stages) if s.reductions or s.elements]
+        if self.program.scalars and (not found or stages[found[-1]].reductions):
+            found.append(len(stages) - 1 if found[-1:] != [len(stages) - 1] else len(stages))
+        return found
 
-        Stages leave what their pieces reduce to in `parts`; joins, a warp for each row, what that is in all in `found`.
+    def split(self) -> str:
+        """Return kernels of rows of planes, several blocks for each: a launch `stage_0`, `stage_1`, ... for each loop.
+
+        A stage leaves what its pieces reduce to in `parts`, and every block of a later stage joins them for itself.
         """
-        names = [r.name for s in self.program.stages for r in s.reductions]
-        place = {n: i for i, n in enumerate(names)}
-        head = f"const W {COUNT} = (W)planes * (W)n; "
+        stages = self.program.stages
+        place = {r.name: i for i, r in enumerate(r for s in stages for r in s.reductions)}
+        launched = self.split_stages()
         text, known = "", ""
-        more = "const W* found, W* parts, i64 planes, i64 n, i64 first, i64 step, i64 channels, i64 pieces, i64 length"
-        for number, stage in enumerate(self.program.stages):
+        for number in range(max(launched, default=-1) + 1):
+            stage = stages[number] if number < len(stages) else Stage([], [], [], [], [])
             before = known + self.scalars(stage)
-            last = stage is self.program.stages[-1]
-            if stage.reductions or stage.elements:
-                one = f"{self._plane_element()} {self.element(stage, lambda i: f'o_{i}[at]')}"
-                left = " ".join(
-                    f"parts[({place[r.name]} * gridDim.x) + blockIdx.x] = {r.name};" for r in stage.reductions
-                )
-                text += f"""extern "C" __global__ void stage_{number}({self.parameters()}, {more}) {{
-    const unsigned int size = (unsigned int)n;
+            left = " ".join(f"parts[{place[r.name]} * gridDim.x + blockIdx.x] = {r.name};" for r in stage.reductions)
+            done = self.finished("row") if number == launched[-1] and not stage.reductions else ""
+            if done:
+                done = f"if (threadIdx.x == 0 && from == 0) {{ {done} }}"
+            if number in launched:
+                loop = ""
+                if stage.reductions or stage.elements:
+                    loop = f"{self.accumulators(stage)}\n    #pragma unroll {2 if stage.elements else 4}\n    "
+                    loop += "for (E e = (E)(from + threadIdx.x); e < to; e += blockDim.x) { "
+                    loop += f"{self._plane_element(stage)} }}\n    {self.joined(stage)}\n    "
+                    loop += f"if (threadIdx.x == 0) {{ {left} }}" if left else ""
+                text += f"""extern "C" __global__ void stage_{number}({self.parameters()}, W* parts, i64 planes, i64 n,
+        i64 first, i64 step, i64 channels, i64 pieces, i64 length) {{
+    const E size = (E)(n / P);
     i64 row = blockIdx.x / pieces, from = blockIdx.x % pieces * length, to = from + length;
-    if (to > planes * n) to = planes * n;
-    {head}{self.row("row", "row * first * n")} {before}
-    {self.accumulators(stage)}
-    for (i64 e = from + threadIdx.x; e < to; e += blockDim.x) {{ {one} }}
-    {self.joined(stage)}
-    if (threadIdx.x == 0) {{ {left} }}
+    if (to > planes * size) to = planes * size;
+    const W {COUNT} = (W)planes * (W)n; {self.row("row", "row * first * n")}
+    {before}
+    {loop}
+    {done}
 }}
 """
-                sums = ""
-                for r in stage.reductions:
-                    join = "join_amax" if r.function is MAX else "join_sum"
-                    at = f"parts[({place[r.name]} * rows + row) * pieces + k]"
-                    sums += f"W a_{r.name} = {'-INFINITE' if r.function is MAX else '0'}; "
-                    sums += f"for (i64 k = threadIdx.x; k < pieces; k += 32) a_{r.name} = {join}(a_{r.name}, {at}); "
-                    sums += f"a_{r.name} = warp_{'amax' if r.function is MAX else 'sum'}(a_{r.name}); "
-                    sums += f"if (threadIdx.x == 0) found[row * {len(names)} + {place[r.name]}] = a_{r.name}; "
-                text += f"""extern "C" __global__ void join_{number}(const W* parts, W* found, i64 rows, i64 pieces) {{
-    i64 row = blockIdx.x;
-    {sums}
-}}
-"""
-            known = before + " ".join(
-                f"const W {r.name} = found[row * {len(names)} + {place[r.name]}];" for r in stage.reductions
-            )
-            if last:
-                text += f"""extern "C" __global__ void finish({self.parameters()}, const W* found, i64 rows, i64 planes,
-        i64 n, i64 first) {{
-    i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    {head}{self.row("row", "row * first * n")} {known}
-    {self.finished("row")}
-}}
-"""
+            known = before
+            for r in stage.reductions:
+                join, block = ("join_amax", "block_amax") if r.function is MAX else ("join_sum", "block_sum")
+                start = f"parts + ({place[r.name]} * (gridDim.x / pieces) + row) * pieces"
+                known += f"""W j_{r.name} = {"-INFINITE" if r.function is MAX else "0"};
+    for (i64 k = threadIdx.x; k < pieces; k += blockDim.x) j_{r.name} = {join}(j_{r.name}, ({start})[k]);
+    const W {r.name} = {block}(j_{r.name});
+    """
         return text
 
     def sums(self) -> str:
@@ -370,17 +418,33 @@ class Forms:
         self.statement = statement
         self._made: dict[Any, tuple[Kernels, _Text]] = {}
 
-    def kernels(self, form: str, results: Any, key: Any) -> tuple[Kernels, _Text]:
+    def kernels(self, form: str, results: Any, key: Any, single: frozenset[str] = frozenset()) -> tuple[Kernels, _Text]:
         """Return the kernels of a form, for some of the results."""
-        found = self._made.get((form, key))
+        found = self._made.get((form, key, single))
         if found is None:
-            text = _Text(Program(results, self.statement.kinds, keeps=form == "held"))
-            found = self._made[form, key] = Kernels(_HEAD + getattr(text, form)(), *text.open_names), text
+            text = _Text(Program(results, self.statement.kinds, keeps=form == "held"), single)
+            found = self._made[form, key, single] = Kernels(_HEAD + getattr(text, form)(), *text.open_names), text
         return found
+
+
+def _readers(n: int, pack: int) -> int:
+    """Return the threads of a block that reads a row of `n` once, in packs."""
+    packs = -(-n // pack)
+    return 64 if packs <= 128 else 128 if packs <= 512 else 256 if packs <= 2048 else 512
 
 
 def _wide(dtype: Any) -> Any:
     return dtype if dtype.char == "d" else _F32
+
+
+def _seen(a: Any) -> Any:
+    """Return what a plan depends on of an operand; 0 of what is no array."""
+    return (a.dtype, a.size == 1) if isinstance(a, cupy.ndarray) else 0
+
+
+def _is_taken(a: Any, is_label: bool) -> bool:
+    """Return whether kernels take an operand: labels are int64, other arrays of floats."""
+    return a is None or (a.dtype.char in "lq" if is_label else is_float(a))
 
 
 @override.rowwise
@@ -390,19 +454,20 @@ def kernel_of(statement: Statement, definition: Callable[..., Any]) -> Callable[
     base = places.get("x", places.get("out", 0))
     needed = [places[n] for n in statement.hidden if n in places]
     arrays = [places[n] for n in statement.operands if statement.kinds[n] != NUMBER]
+    labels = [places[n] for n, kind in statement.kinds.items() if kind == LABEL]
     fixed = {"axis", "axes", "keepdims", "shape", *statement.static}
     others = [i for n, i in places.items() if n in fixed or statement.kinds.get(n) == NUMBER]
     plans: dict[Any, Any] = {}
 
-    def kernel(*args: Any, needs: Any = None) -> Any:
+    def kernel(*args: Any, needs: tuple[bool, ...] | None = None) -> Any:
         x = args[base]
         if isinstance(x, cupy.ndarray) and x.size and x.ndim and not [i for i in needed if args[i] is None]:
             given = [args[i] for i in arrays]
-            seen = tuple([None if a is None else a.dtype if isinstance(a, cupy.ndarray) else 0 for a in given])
+            seen = tuple([None if a is None else _seen(a) for a in given])
             key = x.shape, seen, needs, *[args[i] for i in others]
             plan = plans.get(key, False)
             if plan is False:
-                fits = 0 not in seen and all([a is None or is_float(a) for a in given])  # noqa: C419 - no generator
+                fits = 0 not in seen and all([_is_taken(a, n in labels) for a, n in zip(given, arrays)])  # noqa: C419
                 if len(plans) >= _MOST_PLANS:
                     plans.clear()
                 plan = plans[key] = Plan(forms, args, x, needs) if fits else None
@@ -424,12 +489,13 @@ class _Ref(NamedTuple):
 class Plan:
     """What is launched for arguments of some shapes and dtypes; `there` is False where a layout has no kernel."""
 
-    def __init__(self, forms: Forms, args: Sequence[Any], x: Any, needs: Any) -> None:
+    def __init__(self, forms: Forms, args: Sequence[Any], x: Array, needs: tuple[bool, ...] | None) -> None:
         s = self.statement = forms.statement
         self.forms, self.x_shape, self.dtype = forms, x.shape, x.dtype
         self.axes, self.shape = s.axes(args), s.shape(args)
         self.kept = tuple([1 if a in self.axes else n for a, n in enumerate(x.shape)])
         self.dtypes = {n: args[s.places[n]].dtype for n in s.operands if hasattr(args[s.places[n]], "dtype")}
+        self.single = frozenset([n for n in self.dtypes if s.kinds[n] == ROW and args[s.places[n]].size == 1])
         self.numbers = {n: float(args[s.places[n]]) for n in s.operands if s.kinds[n] == NUMBER}
         self.absent = tuple([n for n in s.operands if args[s.places[n]] is None])
         self.fixed = tuple([args[s.places[n]] for n in s.static])
@@ -444,7 +510,7 @@ class Plan:
         if self.is_value and not s.keeps(args):
             self.squeezed = tuple([n for i, n in enumerate(x.shape) if i not in self.axes])
 
-    def run(self, args: Sequence[Any], x: Any) -> Any:
+    def run(self, args: Sequence[Any], x: Array) -> Any:
         """Launch what there is to launch, and return what the kernel or rule returns."""
         outs = {i: empty(*made) for i, made in self.outs.items()}
         between = [empty(*made) for made in self.between]
@@ -494,7 +560,7 @@ class Plan:
             (apply(SUM, node), False) if across and form != "sums" else (node, across)
             for node, across in (self.all[i] for i in which)
         ]
-        kernels, text = self.forms.kernels(form, results, (self.absent, self.fixed, tuple(which)))
+        kernels, text = self.forms.kernels(form, results, (self.absent, self.fixed, tuple(which)), self.single)
         for i, role in zip(which, text.program.roles, strict=True):
             self.outs[i] = self._memory(i, role)
         operands = [_Ref("operand", self.statement.places[n]) for n in text.arrays]
@@ -508,13 +574,16 @@ class Plan:
             return self.shape, next((d for n, d in self.dtypes.items() if kinds[n] == WEIGHT), self.dtype)
         if role == ELEMENT:
             return self.x_shape, self.dtype
-        return self.kept, self.dtype if self.is_value and i == 0 else _wide(self.dtype)
+        rounded = self.is_value and i == 0 and not (self.statement.of_rows and self.statement.several)
+        return self.kept, self.dtype if rounded else _wide(self.dtype)
 
     def _key(self, text: _Text, which: list[int], pack: int, held: int) -> tuple[Any, ...]:
         dtypes = [self.dtypes[n] for n in text.arrays] + [self.outs[i][1] for i in which]
         return (self.dtype.char, *[d.char for d in dtypes], pack, held)
 
-    def _add(self, kernels: Kernels, name: str, key: Any, blocks: int, threads: int, given: Sequence[Any]) -> None:
+    def _add(
+        self, kernels: Kernels, name: str, key: tuple[Any, ...], blocks: int, threads: int, given: Sequence[Any]
+    ) -> None:
         refs = tuple(given)
         self.steps.append(lambda value: kernels.launch(name, key, blocks, threads, tuple([value(r) for r in refs])))
 
@@ -534,16 +603,32 @@ class Plan:
         if not layout.channels:
             self._launch_rows(layout, which)
             return
-        n, every = layout.width, layout.planes * layout.width
-        if every < _LONGEST and (
-            layout.rows >= sizes.BLOCKS // 4 or (layout.rows >= sizes.ROWS_OF_PLANES and every <= sizes.ROWS_PLANES)
-        ):
-            kernels, text, given = self._prepared("planes", which)
-            given = [*given, layout.planes, n, layout.first, layout.step, layout.channels]
-            threads = min(max(32, (every + 127) // 128 * 32), 1024)
-            self._add(kernels, "planes", self._key(text, which, 1, 1), layout.rows, threads, given)
+        every = layout.planes * layout.width
+        many = layout.rows >= (sizes.ROWS_OF_PLANES if every <= sizes.ROWS_PLANES else sizes.BLOCKS // 4)
+        if every < _LONGEST and (many or every <= sizes.ROW_OF_PLANES):
+            self._launch_planes(layout, which)
         else:
             self._launch_split(layout, which)
+
+    def _packs(self, text: _Text, given: Sequence[Any], which: list[int], n: int) -> tuple[int, list[Any]]:
+        """Return how many elements of planes of `n` may be read at once, and what must begin at a pack for that."""
+        elements = [ref for ref, name in zip(given, text.arrays) if name in text.elements]
+        elements += [_Ref("out", i) for i, role in zip(which, text.program.roles, strict=True) if role == ELEMENT]
+        bytes_ = [self.dtypes[name].itemsize for name in text.elements]
+        return math.gcd(n, 16 // min([*bytes_, self.dtype.itemsize])), elements
+
+    def _launch_planes(self, layout: Layout, which: list[int]) -> None:
+        kernels, text, given = self._prepared("planes", which)
+        n, every = layout.width, layout.planes * layout.width
+        pack, elements = self._packs(text, given, which, n)
+        refs = (*given, layout.planes, n, layout.first, layout.step, layout.channels)
+        forms = [(self._key(text, which, p, 1), min(max(32, (every // p + 127) // 128 * 32), 1024)) for p in (1, pack)]
+
+        def launch(value: Callable[[Any], Any]) -> None:
+            key, threads = forms[aligned(*[value(r) for r in elements])]
+            kernels.launch("planes", key, layout.rows, threads, tuple([value(r) for r in refs]))
+
+        self.steps.append(launch)
 
     def _launch_rows(self, layout: Layout, which: list[int]) -> None:
         n = layout.width
@@ -554,10 +639,12 @@ class Plan:
         bytes_ = [self.dtypes[n].itemsize for n in text.arrays if n not in text.of_rows]
         widest = 16 // min([*bytes_, self.dtype.itemsize])
         writes = ELEMENT in text.program.roles
+        once = sum(bool(stage.reductions or stage.elements) for stage in text.program.stages) == 1 or not writes
 
         def launch(value: Callable[[Any], Any]) -> None:
             pack, held, threads = shape_of_blocks(n, widest, not aligned(*[value(r) for r in whole]))
             name = "held" if held and writes else "walked"
+            threads = _readers(n, pack) if once and name == "walked" else threads
             kernels, text, given = forms[name]
             key = self._key(text, which, pack, held or 1)
             kernels.launch(name, key, layout.rows, threads, (*[value(r) for r in given], n))
@@ -566,21 +653,23 @@ class Plan:
 
     def _launch_split(self, layout: Layout, which: list[int]) -> None:
         kernels, text, given = self._prepared("split", which)
-        every = layout.planes * layout.width
+        n, every = layout.width, layout.planes * layout.width
+        pack, elements = self._packs(text, given, which, n)
         pieces = max(min(-(-sizes.BLOCKS // layout.rows), every // 1024), 1)
-        length = -(-every // pieces)
         count = max(sum(len(s.reductions) for s in text.program.stages), 1)
-        found, parts = self._between((layout.rows * count,)), self._between((count * layout.rows * pieces,))
-        key = self._key(text, which, 1, 1)
-        rest = (parts, layout.planes, layout.width, layout.first, layout.step, layout.channels, pieces, length)
-        for number, stage in enumerate(text.program.stages):
-            if stage.reductions or stage.elements:
-                self._add(kernels, f"stage_{number}", key, layout.rows * pieces, 512, (*given, found, *rest))
-            if stage.reductions:
-                self._add(kernels, f"join_{number}", key, layout.rows, 32, (parts, found, layout.rows, pieces))
-        if text.program.scalars:
-            given = [*given, found, layout.rows, layout.planes, layout.width, layout.first]
-            self._add(kernels, "finish", key, -(-layout.rows // 128), 128, given)
+        parts = self._between((count * layout.rows * pieces,))
+        refs = (*given, parts, layout.planes, n, layout.first, layout.step, layout.channels, pieces)
+        wide = 1 if every < _LONGEST else 2
+        forms = [(self._key(text, which, p, wide), -(-every // (p * pieces))) for p in (1, pack)]
+        launched = text.split_stages()
+
+        def launch(value: Callable[[Any], Any]) -> None:
+            key, length = forms[aligned(*[value(r) for r in elements])]
+            args = (*[value(r) for r in refs], length)
+            for number in launched:
+                kernels.launch(f"stage_{number}", key, layout.rows * pieces, 512, args)
+
+        self.steps.append(launch)
 
     def _sum(self, layout: Layout | None, which: list[int]) -> bool:
         """Sum results across rows; return whether that can be done."""

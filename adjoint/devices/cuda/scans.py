@@ -120,7 +120,7 @@ def _kernels(op: str) -> Kernels:
 _SCANS = {op: _kernels(op) for op in _OPS}
 
 
-def _scan(op: str, x: Any, g: Any, out: Any, y: Any, places: Any, axis: int, reverse: bool) -> bool:
+def _scan(op: str, x: Array, g: Any, out: Any, y: Array | None, places: Any, axis: int, reverse: bool) -> bool:
     """Scan along an axis; return whether that was done."""
     n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
     count, key = x.size // n, (x.dtype.char,)

@@ -18,6 +18,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from ..._typing import Array
 from ..cpu import forks
 
 _NAMES = {
@@ -29,7 +30,7 @@ _NOTHING = np.int64(0)
 _launch, _stream = cupy.cuda.driver.launchKernel, cupy.cuda.get_current_stream
 
 
-def address(array: Any) -> int:
+def address(array: Array) -> int:
     """Return where an array begins."""
     return int(array.data.ptr)
 

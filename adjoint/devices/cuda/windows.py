@@ -171,7 +171,7 @@ def _windows(shape: Shape, plans: Plans) -> Shape:
     return tuple(n for values, missing in rows for n in (*(missing,) * (3 - rank), *values))
 
 
-def _found(x: Array, plans: Any, values: bool, kind: str) -> Any:
+def _found(x: Array, plans: Any, values: bool, kind: str) -> Array:
     windows = _windows(x.shape, plans)
     if not windows:
         return NotImplemented

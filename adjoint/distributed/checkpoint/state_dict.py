@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core import device as devices
 from ...core.tensor import TensorBase, note_write
-from ...ops.create import zeros_like
+from ...ops.create_like import zeros_like
 from ..shards import ShardedParameter, gathered
 
 __all__ = [

@@ -23,8 +23,8 @@ def mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the latter where mpi4py is there, and no MPI
         raise ImportError(
-            "adjoint.distributed talks through mpi4py, which is not installed or finds no MPI: "
-            "pip install 'adjoint[distributed]' brings both"
+            "adjoint.distributed needs mpi4py and an MPI library, and did not find both; pip install mpi4py mpich "
+            "(Windows: mpi4py impi-rt)"
         ) from error
     return MPI
 

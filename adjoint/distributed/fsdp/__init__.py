@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from .fully_shard import FSDPModule, MixedPrecisionPolicy, OffloadPolicy, UnshardHandle, fully_shard
+from .fully_shard import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    UnshardHandle,
+    fully_shard,
+)
 
-__all__ = ["FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard"]
+__all__ = ["CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard"]

@@ -18,7 +18,7 @@ from ..engines import ReduceOp
 from ..groups import resolved
 from .flats import Entry, Flat
 
-__all__ = ["FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard"]
+__all__ = ["CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +37,13 @@ class MixedPrecisionPolicy:
 @dataclasses.dataclass
 class OffloadPolicy:
     """Where parameters wait: here always where they are."""
+
+
+@dataclasses.dataclass
+class CPUOffloadPolicy(OffloadPolicy):
+    """Parameters wait in the CPU's memory; `fully_shard` refuses it, since parts stay on their device here."""
+
+    pin_memory: bool = True
 
 
 class UnshardHandle:
@@ -219,7 +226,7 @@ def fully_shard(
     mesh: Any = None,
     reshard_after_forward: bool | int | None = None,
     shard_placement_fn: Any = None,
-    mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),  # noqa: B008
+    mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),
     offload_policy: OffloadPolicy = OffloadPolicy(),  # noqa: B008
     ignored_params: set[Any] | None = None,
     dp_mesh_dims: Any = None,
@@ -255,6 +262,8 @@ def fully_shard(
     """
     if isinstance(module, FSDPModule):
         raise ValueError(f"fully_shard has already been applied to {type(module).__name__}")
+    if isinstance(offload_policy, CPUOffloadPolicy):
+        raise NotImplementedError("fully_shard: CPUOffloadPolicy is not supported; parts stay on their device")
     group = resolved(mesh.get_group() if mesh is not None else None)
     entries = _entries(module, ignored_params or set())
     _check_carried(entries, group)

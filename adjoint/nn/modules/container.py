@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, KeysView, Mapping
 from itertools import chain
 from typing import Any
 
+from ..._typing import Tensor
 from ...core.tensor import TensorBase
 from ..parameter import Parameter
 from .module import Module, _addindent
@@ -97,7 +98,7 @@ class Sequential(_Ordered):
             for i, module in enumerate(args):
                 self.add_module(str(i), module)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         """Return what the last module returns."""
         for module in self._modules.values():
             input = module(input)

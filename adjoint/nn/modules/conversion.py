@@ -12,7 +12,8 @@ from ...autograd.grad_mode import no_grad
 from ...core import device as devices
 from ...core import dtypes
 from ...core.tensor import TensorBase
-from ...ops.create import empty_like
+from ...notebook import tree
+from ...ops.create_like import empty_like
 from ..parameter import is_lazy
 
 
@@ -172,3 +173,14 @@ class Convertible:
     def share_memory(self: T) -> T:
         """Put the members in memory that other processes see."""
         return self._apply(lambda t: t.share_memory_())  # type: ignore[no-any-return]
+
+
+def as_tree(module: Any, name: str, depth: int = 0) -> str:
+    """Return what a notebook shows of a module: its parts as a tree that folds, each with its count of parameters."""
+    parameters = list(module.parameters())
+    count = sum(0 if is_lazy(p) else p.numel() for p in parameters)
+    facts = module.extra_repr().replace("\n", ", ")
+    frozen = bool(parameters) and not any(p.requires_grad for p in parameters)
+    text = f"{facts}  {count:,} parameters{', frozen' if frozen else ''}".strip()
+    children = [as_tree(m, f"({key}) {m._get_name()}", depth + 1) for key, m in module.named_children()]
+    return tree(name, text, children, depth < 2)

@@ -7,12 +7,12 @@ import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from ..._typing import Tensor
 from ...core.tensor import TensorBase
 from ..parameter import Buffer, Parameter
-from .conversion import say_where, typename
+from .conversion import as_tree, say_where, typename
 from .hooks import (  # noqa: F401 - packages look for the dicts of hooks here
     Hooked,
     _everywhere,
@@ -67,6 +67,14 @@ def _forward_unimplemented(self: Any, *input: Any) -> None:
 def _addindent(s_: str, numSpaces: int) -> str:
     first, *rest = s_.split("\n")
     return "\n".join([first, *(numSpaces * " " + line for line in rest)])
+
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class _HasForward(Protocol[P, R]):
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
 class Module(Hooked):
@@ -428,19 +436,25 @@ class Module(Hooked):
 
     # --- Calling ---
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call `forward`, and the hooks around it."""
-        if self._hooked or _everywhere.hooked:
-            return self._call_impl(*args, **kwargs)
-        try:
-            if len(args) == 1 and not kwargs:  # stars cost as much as the call itself
-                return self.forward(args[0])
-            return self.forward(*args, **kwargs)
-        except Exception as error:
-            say_where(error, self)
-            raise
+    if TYPE_CHECKING:  # a call takes and gives what the class's own `forward` does
 
-    _wrapped_call_impl = __call__
+        def __call__(self: _HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...  # noqa: D102
+
+    else:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Call `forward`, and the hooks around it."""
+            if self._hooked or _everywhere.hooked:
+                return self._call_impl(*args, **kwargs)
+            try:
+                if len(args) == 1 and not kwargs:  # stars cost as much as the call itself
+                    return self.forward(args[0])
+                return self.forward(*args, **kwargs)
+            except Exception as error:
+                say_where(error, self)
+                raise
+
+        _wrapped_call_impl = __call__
 
     def _slow_forward(self, *input: Any, **kwargs: Any) -> Any:
         return self.forward(*input, **kwargs)
@@ -614,6 +628,9 @@ class Module(Hooked):
     def extra_repr(self) -> str:
         """Return what the text of the module says in its brackets."""
         return ""
+
+    def _repr_html_(self) -> str:
+        return as_tree(self, self._get_name())
 
     def __repr__(self) -> str:
         extra = self.extra_repr()

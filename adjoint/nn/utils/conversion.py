@@ -11,7 +11,7 @@ from typing import Any
 from ..._typing import Tensor
 from ...core.tensor import TensorBase
 from ...func.modules import functional_call as _functional_call
-from ...ops.create import ones_like, zeros_like
+from ...ops.create_like import ones_like, zeros_like
 from ...ops.join import cat
 from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module

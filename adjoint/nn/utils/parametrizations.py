@@ -10,7 +10,7 @@ from ...autograd.grad_mode import no_grad
 from ...core.dtypes import finfo
 from ...linalg import householder_product, matrix_exp, solve
 from ...ops.contraction import mv, vdot
-from ...ops.create import empty_like
+from ...ops.create_like import empty_like
 from ...ops.decomposition import geqrf
 from ...ops.join import cat
 from ...ops.norm import normalize

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..._typing import Tensor
-from ...ops.create import ones_like, zeros_like
+from ...ops.create_like import ones_like, zeros_like
 from ...ops.random import rand, rand_like
 from ...ops.sorting import topk
 from .conversion import parameters_to_vector

@@ -13,7 +13,8 @@ from ...core.layout import contiguous_format
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
 from ...ops.arguments import dim_in, require_all_tensors, require_bool, require_tensor
-from ...ops.create import as_tensor, empty_like
+from ...ops.create import as_tensor
+from ...ops.create_like import empty_like
 from ...ops.join import stack
 from ...ops.literals import scalar_of
 from ...ops.packed import put_rows_p, rows_of, take_rows_p

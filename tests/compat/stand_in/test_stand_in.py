@@ -109,7 +109,7 @@ if importlib.util.find_spec("optree"):
     assert len(leaves) == 2 and list(optree.tree_unflatten(form, "ab")[0]) == ["bias", "weight"]
 assert f(1) == g(1) == h(1) == 1
 assert not isinstance(1, torch.fx.Node) and not hasattr(torch, "no_such_name")
-for use in (lambda: torch.onnx.export(f, 1), Writer, lambda: torch.export.save(f, 1)):
+for use in (lambda: torch.onnx.symbolic_opset11.add(f, 1), Writer, lambda: torch.export.unflatten(f, 1)):
     try:
         use()
     except NotImplementedError as error:
@@ -201,3 +201,23 @@ print(done.testsRun, len(done.skipped), done.errors + done.failures)
         tmp_path,
     )
     assert said.splitlines()[-1] == "4 1 []"
+
+
+def test_libraries_describe_distributed_tensors_when_they_are_imported(tmp_path: Path) -> None:
+    """transformers makes placements in its class bodies, and imports policies of sharding that it may not use."""
+    said = run(
+        """
+from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+print(Replicate() == Replicate(), Shard(1).is_shard(1), Partial().reduce_op, isinstance(1, DTensor))
+try:
+    fully_shard(__import__("torch").nn.Linear(2, 2), offload_policy=CPUOffloadPolicy())
+except NotImplementedError as error:
+    print(error)
+""",
+        tmp_path,
+    )
+    assert said.splitlines() == [
+        "True True sum False",
+        "fully_shard: CPUOffloadPolicy is not supported; parts stay on their device",
+    ]

@@ -10,7 +10,7 @@ import pytest
 import adjoint
 from adjoint.devices.cpu import provider
 
-pytest.importorskip("numba", reason="formulas are compiled by Numba (adjoint[fast])")
+pytest.importorskip("numba", reason="formulas are compiled by Numba, which is not installed")
 
 F = adjoint.nn.functional
 rng = np.random.default_rng(0)

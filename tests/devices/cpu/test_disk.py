@@ -16,7 +16,7 @@ import pytest
 from adjoint.devices.cpu import disk
 from gates import caches
 
-pytest.importorskip("numba", reason="loops are compiled by Numba (adjoint[fast])")
+pytest.importorskip("numba", reason="loops are compiled by Numba, which is not installed")
 
 PROGRAM = """
 import adjoint as torch

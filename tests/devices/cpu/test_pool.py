@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("numba", reason="the pool's machine code is made by Numba (adjoint[fast])")
+pytest.importorskip("numba", reason="the pool's machine code is made by Numba, which is not installed")
 if not sys.platform.startswith("linux"):
     pytest.skip("the pool is there on Linux only", allow_module_level=True)
 

@@ -225,7 +225,7 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
 
 def test_onednn_is_found_where_its_wheel_is_installed() -> None:
     if importlib.util.find_spec("onednn_cpu_gomp") is None and not _has_wheel():
-        pytest.skip("onednn-cpu-gomp is not installed: pip install adjoint[fast]")
+        pytest.skip("onednn-cpu-gomp is not installed: pip install onednn-cpu-gomp")
     from adjoint.devices.cpu import onednn
 
     assert onednn.library() is not None

@@ -132,6 +132,16 @@ def test_uniform_of_any_range(seed: int, low: float, width: float, wide: bool) -
 
 
 @needs_torch
+@pytest.mark.parametrize("low", [3e-307, -4e-305, 1e-290, 2.5e-308])
+def test_uniform_of_the_smallest_numbers(low: float) -> None:
+    for seed in SEEDS:
+        stream, generator = pair(seed)
+        high = low + 2.7 * abs(low)
+        expected = torch.empty(5000, dtype=torch.float64).uniform_(low, high, generator=generator)
+        assert_equal(stream.uniform((5000,), np.float64, low, high), expected)
+
+
+@needs_torch
 @pytest.mark.parametrize("dtype", [*FLOATS, np.complex64, np.complex128])
 @pytest.mark.parametrize("size", [*SIZES, 40001])
 def test_randn(dtype: Any, size: int) -> None:

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import Array
-from ...scalar.special import special
-from .sizes import IMPLICIT as _CHUNK
+from .._typing import Array
+from .special import special
 
+_CHUNK = 4096  # elements at a time: each takes a row of nodes
 _digamma = special("psi")
 
 
@@ -35,11 +35,11 @@ def _nodes(single: bool) -> tuple[Any, Any]:
     return w, w * (1.0 + np.exp(-t)) * step
 
 
-def _integral(log_ratio: Any, score: Any, weights: Any) -> Any:
+def _integral(log_ratio: Array, score: Array, weights: Array) -> Array:
     return (np.exp(np.minimum(log_ratio, 700.0)) * score * weights).sum(axis=-1)
 
 
-def _in_chunks(function: Callable[..., Any], *arrays: Any) -> Any:
+def _in_chunks(function: Callable[..., Any], *arrays: Array) -> Array:
     """Return an elementwise function of equal arrays, computed in double precision, a chunk at a time."""
     dtype, shape = arrays[0].dtype, arrays[0].shape
     flat = [np.asarray(a, np.float64).reshape(-1) for a in arrays]
@@ -51,12 +51,12 @@ def _in_chunks(function: Callable[..., Any], *arrays: Any) -> Any:
     return out.reshape(shape).astype(dtype)
 
 
-def gamma_gradient(concentration: Any, sample: Any) -> Any:
+def gamma_gradient(concentration: Array, sample: Array) -> Array:
     """Return the derivative of draws from gamma distributions of rate 1 in their concentration."""
     return _in_chunks(_gamma_part, np.broadcast_to(concentration, sample.shape), sample)
 
 
-def _gamma_part(a: Array, x: Array, single: bool) -> Any:
+def _gamma_part(a: Array, x: Array, single: bool) -> Array:
     out = np.empty_like(x)
     near = (a < 50.0) & (x < a + 1.5 * np.sqrt(a) + 1.0)
     out[near] = _gamma_series(a[near], x[near])
@@ -64,7 +64,7 @@ def _gamma_part(a: Array, x: Array, single: bool) -> Any:
     return out
 
 
-def _gamma_series(a: Array, x: Array) -> Any:
+def _gamma_series(a: Array, x: Array) -> Array:
     """Return it by the power series of the incomplete gamma function; what is like 1/a² is left out by hand."""
     term = total = 1.0 / a
     harmonic = weighted = np.zeros_like(a)
@@ -77,7 +77,7 @@ def _gamma_series(a: Array, x: Array) -> Any:
     return x * (weighted - (np.log(x) - _digamma(a + 1.0)) * total)
 
 
-def _gamma_integral(a: Array, x: Array, single: bool) -> Any:
+def _gamma_integral(a: Array, x: Array, single: bool) -> Array:
     w, weights = _nodes(single)
     centre = _digamma(a)
     below = np.log(x) < centre
@@ -88,13 +88,13 @@ def _gamma_integral(a: Array, x: Array, single: bool) -> Any:
     return np.where(below[:, 0], down, up)
 
 
-def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
+def dirichlet_gradient(sample: Array, concentration: Array, total: Array) -> Array:
     """Return the derivative of each part of a Dirichlet draw in its own concentration, over one minus the part."""
     total = np.broadcast_to(total, sample.shape)
     return _in_chunks(_beta_part, sample, np.broadcast_to(concentration, sample.shape), total)
 
 
-def _beta_part(x: Array, a: Array, total: Any, single: bool) -> Any:
+def _beta_part(x: Array, a: Array, total: Array, single: bool) -> Array:
     """Return dx/da / (1 - x) of draws from Beta(a, total - a)."""
     b = total - a
     left = (x < 0.5) & (a < 1.0) & (b * x < 2.0)
@@ -107,7 +107,7 @@ def _beta_part(x: Array, a: Array, total: Any, single: bool) -> Any:
     return out
 
 
-def _beta_series(x: Array, a: Array, b: Array) -> Any:
+def _beta_series(x: Array, a: Array, b: Array) -> Array:
     """Return it by the power series of the incomplete beta function; what is like 1/a² is left out by hand."""
     score = np.log(x) - _digamma(a + 1.0) + _digamma(a + b)
     power, total = np.ones_like(x), score / a
@@ -117,7 +117,7 @@ def _beta_series(x: Array, a: Array, b: Array) -> Any:
     return -x * (1.0 - x) ** -b * total
 
 
-def _beta_series_of_rest(x: Array, a: Array, b: Array) -> Any:
+def _beta_series_of_rest(x: Array, a: Array, b: Array) -> Array:
     """Return it by the power series, in 1 - x, of what the incomplete beta function leaves of one."""
     y, centre = 1.0 - x, _digamma(a) - _digamma(a + b)
     power, slope, total = np.ones_like(x), np.zeros_like(x), -centre / b
@@ -128,7 +128,7 @@ def _beta_series_of_rest(x: Array, a: Array, b: Array) -> Any:
     return x ** (1.0 - a) * total
 
 
-def _beta_integral(x: Array, a: Array, b: Array, single: bool) -> Any:
+def _beta_integral(x: Array, a: Array, b: Array, single: bool) -> Array:
     w, weights = _nodes(single)
     centre = _digamma(a) - _digamma(a + b)
     below = np.log(x) < centre

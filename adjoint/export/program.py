@@ -1,0 +1,469 @@
+"""`captured`: a forward pass as a list of primitives for all sizes of its dynamic axes, with the names of its modules.
+
+The pass runs on real values, once for its own sizes and once more for each dynamic size, each run being written down by
+the compiler's capture. Numbers that differ between the runs follow from sizes of inputs or of values (sizes.py). What
+does not is refused with the line of the program.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..autograd.grad_mode import no_grad
+from ..compiler.capture import Tracer
+from ..compiler.graph import GUARD, WRITE, Graph, Step, Value
+from ..core.nodes import wrap
+from ..core.payload import top_payload
+from ..core.tensor import TensorBase
+from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
+from ..nn.modules.module import Module
+from .constants import Generated, generated
+from .sizes import Dim, Expression, Solver, Varying, near
+
+__all__ = ["Call", "ExportError", "Program", "captured"]
+
+
+class ExportError(RuntimeError):
+    """A program did something that a file cannot say: the message names the op and the line of the program."""
+
+
+class Call:
+    """One line of a program: ``outputs = op(*operands, *params)``.
+
+    Attributes
+    ----------
+    op
+        A primitive or a `Step`.
+    operands, params
+        As in the compiler's graph, with `Varying` where a number differs between runs.
+    place, scope
+        The line of the program, and the path of the module that ran it.
+    """
+
+    __slots__ = ("op", "operands", "outputs", "params", "place", "scope")
+
+    def __init__(self, op: Any, operands: Any, params: Any, outputs: Sequence[Value], place: str, scope: str) -> None:
+        self.op, self.operands, self.params, self.outputs = op, tuple(operands), tuple(params), tuple(outputs)
+        self.place, self.scope = place, scope
+
+    @property
+    def name(self) -> str:
+        """The name of the op."""
+        return str(self.op.name)
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The operands that are values."""
+        return [o for o in self.operands if isinstance(o, Value)]
+
+
+class Program:
+    """A forward pass, for all sizes of its dynamic axes.
+
+    Attributes
+    ----------
+    inputs, input_names
+        The values of the tensors among the arguments.
+    dims
+        By input, the dynamic axes and their `Dim`.
+    state
+        The value of each parameter and buffer that is used, by its name.
+    constants
+        By value, an array or a `Generated`.
+    calls, outputs
+        The list, and what is returned, flattened.
+    takes, returns, given
+        The trees of arguments and result, and the flattened arguments, with values for tensors.
+    shapes
+        By value, sizes: ints or `Varying`.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.input_names: list[str] = []
+        self.dims: list[dict[int, Dim]] = []
+        self.state: dict[str, Value] = {}
+        self.constants: dict[Value, Any] = {}
+        self.calls: list[Call] = []
+        self.outputs: list[Any] = []
+        self.given: list[Any] = []
+        self.takes: Any = None
+        self.returns: Any = None
+        self.shapes: dict[Value, tuple[Any, ...]] = {}
+        self.tensors: dict[str, Any] = {}  # the parameters and buffers themselves
+        self.alike: dict[str, str] = {}  # of tied parameters, the name under which the other is in `state`
+
+
+class _Pass(Tracer):
+    """Writes down a forward pass, and which module ran each line; what runs inside of `vmap`, too."""
+
+    def __init__(self, args: Any, kwargs: Any, paths: Mapping[int, str]) -> None:
+        super().__init__(args, kwargs)
+        self.paths, self.scope = paths, [""]
+        self.scopes: dict[Value, str] = {}
+
+    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Write down a call; of bare arrays, too, as the level inside of a transform computes with these."""
+        bare = not self.depth and top_payload(inputs) is None and not any(isinstance(v, TensorBase) for v in inputs)
+        if not bare or not any(self.knows(v) for v in inputs):
+            return super().call(op, inputs, params, run)
+        operands = tuple(map(self.operand, inputs))
+        self.depth += 1
+        try:
+            result = self.proceed(op, inputs, params, run)
+        finally:
+            self.depth -= 1
+        self.record(op, operands, params, result if op.outputs else (result,), inputs)
+        return result
+
+    def record(self, op: Any, operands: Any, params: Any, results: Any, inputs: Any) -> None:
+        """Add the line of a call, and note its module."""
+        start = len(self.graph.lines)
+        super().record(op, operands, params, results, inputs)
+        for line in self.graph.lines[start:]:
+            for value in line.outputs:
+                self.scopes[value] = self.scope[-1]
+
+    def enter(self, module: Any, *_: Any) -> None:
+        """Note that a module begins."""
+        self.scope.append(self.paths.get(id(module), self.scope[-1]))
+
+    def leave(self, *_: Any) -> None:
+        """Note that a module ends."""
+        if len(self.scope) > 1:
+            self.scope.pop()
+
+
+def _run(module: Any, arguments: Any, paths: Mapping[int, str]) -> _Pass:
+    args, kwargs = arguments
+    tracer = _Pass(args, kwargs, paths)
+    hooks = (
+        register_module_forward_pre_hook(tracer.enter),
+        register_module_forward_hook(tracer.leave, always_call=True),
+    )
+    try:
+        with tracer, no_grad():
+            result = module(*args, **kwargs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    tracer.finish(result)
+    if tracer.unable:
+        raise ExportError(tracer.unable)
+    return tracer
+
+
+def captured(
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Sequence[Mapping[int, Dim]] | None = None
+) -> Program:
+    """Return a forward pass as a program; `dynamic` has the dynamic axes of each tensor among the arguments."""
+    tensors = named_tensors(module)
+    paths = {id(m): name for name, m in module.named_modules()} if isinstance(module, Module) else {}
+    leaves, spec = tree.tree_flatten((args, kwargs))
+    axes = list(dynamic or [])
+    first, others = _runs(module, leaves, spec, axes, paths)
+    return _Merger(first, others, axes, tensors).program
+
+
+def named_tensors(module: Any) -> dict[str, Any]:
+    """Return the parameters and buffers of a module by their names, tied ones under each of theirs."""
+    if not isinstance(module, Module):
+        return {}
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    return {**parameters, **dict(module.named_buffers(remove_duplicate=False))}
+
+
+def _runs(module: Any, leaves: list[Any], spec: Any, axes: Any, paths: Any) -> tuple[_Pass, list[_Pass]]:
+    """Run the program at its own sizes, and at others of each dynamic size."""
+    roots, sizes = _roots(leaves, axes)
+    start = {root: max(size, 2, root.min or 0) for root, size in sizes.items()}
+    given = _resized(leaves, axes, start) if roots else leaves
+    first = _run(module, spec.unflatten(given), paths)
+    if not roots:
+        return first, []
+    others, last = [], dict(start)
+    for root in roots:
+        pair, run = _other_size(module, leaves, spec, axes, paths, start, root)
+        others.append(run)
+        last[root] = pair
+    # once more with all of them different: what was concluded must hold there, too
+    others.append(_run(module, spec.unflatten(_resized(leaves, axes, last)), paths))
+    return first, others
+
+
+def _other_size(
+    module: Any, leaves: Any, spec: Any, axes: Any, paths: Any, start: dict[Dim, int], root: Dim
+) -> tuple[int, _Pass]:  # fmt: skip
+    """Run with one size changed; return a third size for it, and the run."""
+    error: Exception | None = None
+    for one, two in near(start[root], root):
+        try:
+            return two, _run(module, spec.unflatten(_resized(leaves, axes, {**start, root: one})), paths)
+        except Exception as problem:  # the program takes no such size
+            error = error or problem
+    raise ExportError(
+        f"the dynamic size {root.__name__!r} cannot be other than {start[root]}: with another, the program raised "
+        f"{type(error).__name__}: {error}" if error else
+        f"the dynamic size {root.__name__!r} has no room between its bounds {root.min} and {root.max}"
+    ) from error  # fmt: skip
+
+
+def _roots(leaves: list[Any], axes: Any) -> tuple[list[Dim], dict[Dim, int]]:
+    tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
+    sizes: dict[Dim, int] = {}
+    for tensor, dims in zip(tensors, axes, strict=False):
+        for axis, dim in dims.items():
+            size = tensor.array.shape[axis]
+            found = dim.root_of(size)
+            if found is None or sizes.get(dim.root, found) != found:
+                raise ExportError(
+                    f"the sizes of the example do not agree with the dynamic size {dim.__name__!r}: an axis that has "
+                    f"it is {size} long"
+                )
+            sizes[dim.root] = found
+    return list(sizes), sizes
+
+
+def _resized(leaves: list[Any], axes: Any, sizes: Mapping[Dim, int]) -> list[Any]:
+    """Return the arguments with other sizes: their elements again from the start, or fewer of them."""
+    made, number = [], 0
+    for leaf in leaves:
+        if isinstance(leaf, TensorBase):
+            dims = axes[number] if number < len(axes) else {}
+            number += 1
+            array = leaf.array
+            for axis, dim in dims.items():
+                array = array.take(np.arange(dim.size(sizes[dim.root])) % max(array.shape[axis], 1), axis)
+            leaf = wrap(array) if dims else leaf
+        made.append(leaf)
+    return made
+
+
+class _Merger:
+    """Makes one program of several runs."""
+
+    def __init__(self, first: _Pass, others: list[_Pass], axes: Any, tensors: Mapping[str, Any]) -> None:
+        self.first, self.graphs = first, [first.graph, *(o.graph for o in others)]
+        self.program, self.solver = Program(), Solver()
+        self.tensors, self.axes = tensors, axes
+        self.now: dict[Value, tuple[Value, ...]] = {}  # by value of the first run, those of all
+        lines = [self._lines(g) for g in self.graphs]
+        self._inputs()
+        self._body(lines)
+        self._prune()
+
+    def _lines(self, graph: Graph) -> list[Any]:
+        """Return the lines that compute, or raise for one that looks at what was computed of the arguments."""
+        depends = set(graph.arguments)
+        for line in graph.lines:
+            if line.op is GUARD and line.operands[0] in depends:
+                what = "the shape of a result" if line.params[0] == "shape" else f"{line.params[0]} of a tensor"
+                raise ExportError(
+                    f"the program depends on {what} that is computed of its inputs, at {line.place}: a file has one "
+                    "path for all inputs; compute with tensors there (adjoint.where), or pass a Python number"
+                )
+            if any(v in depends for v in line.inputs):
+                depends.update(line.outputs)
+        self._note_writes(graph)
+        return [line for line in graph.lines if line.is_call]
+
+    def _note_writes(self, graph: Graph) -> None:
+        written = {line.operands[0]: line.operands[1] for line in graph.lines if line.op is WRITE}
+        graph.outputs = [written.get(o, o) if isinstance(o, Value) else o for o in graph.outputs]
+        names = {id(t): name for name, t in self.tensors.items()}
+        state = [names.get(id(r.tensor), "a tensor outside") for r in graph.outside if r.value in written]
+        if state and graph is self.graphs[0]:
+            warnings.warn(
+                f"the forward pass writes to {', '.join(state[:3])}; the exported program does not: it computes "
+                "outputs only (a module in eval mode writes no running statistics)",
+                stacklevel=5,
+            )
+
+    def _inputs(self) -> None:
+        program, graph = self.program, self.graphs[0]
+        for values in zip(*(g.arguments for g in self.graphs), strict=True):
+            program.inputs.append(values[0])
+            self._know(values, is_input=True)
+        program.dims = [dict(self.axes[i]) if i < len(self.axes) else {} for i in range(len(program.inputs))]
+        program.given, program.takes, program.returns = graph.given, graph.takes, graph.returns
+        names: dict[int, str] = {}
+        for name, tensor in self.tensors.items():
+            first = names.setdefault(id(tensor), name)
+            if first != name:
+                program.alike[name] = first
+        by_tensor = [{id(r.tensor): r for r in g.outside} for g in self.graphs]
+        for reference in graph.outside:
+            found = [by.get(id(reference.tensor)) for by in by_tensor]
+            if None in found:
+                continue  # of the other runs, one does not use it: then its line differs
+            values = tuple(r.value for r in found if r is not None)
+            name = names.get(id(reference.tensor), "")
+            if not name or reference.attribute:
+                name = f"constant_{len(program.state)}"
+                names[id(reference.tensor)] = name
+            program.state[name] = values[0]
+            program.tensors[name] = reference.tensor
+            self._know(values)
+
+    def _know(self, values: tuple[Value, ...], is_input: bool = False) -> None:
+        first = values[0]
+        self.now[first] = values
+        ranks = {len(v.shape) for v in values}
+        if len(ranks) > 1:
+            raise ExportError("a value has another number of axes at another size of the inputs")
+        shape = tuple(self._merged(sizes, None) for sizes in zip(*(v.shape for v in values), strict=True))
+        for axis, size in enumerate(shape):
+            if isinstance(size, Varying) and size.expression is None:
+                size.expression = ("axis", first.number, axis)  # it follows from nothing before
+        self.program.shapes[first] = shape
+        self.solver.know(first.number, shape, is_input)
+
+    def _body(self, lines: list[list[Any]]) -> None:
+        if len({len(found) for found in lines}) > 1:
+            self._refuse_paths(lines)
+        for same in zip(*lines, strict=True):
+            first = same[0]
+            if len({line.op.name for line in same}) > 1:
+                self._refuse_paths(lines)
+            for operands in zip(*(line.operands for line in same), strict=True):
+                if isinstance(operands[0], Value) and operands[0] not in self.now:
+                    self._constant(operands, first)
+            given = [self._operand(o, first) for o in zip(*(line.operands for line in same), strict=True)]
+            params = [self._merged(p, first) for p in zip(*(line.params for line in same), strict=True)]
+            if len({len(line.outputs) for line in same}) > 1:
+                self._refuse_paths(lines)
+            for values in zip(*(line.outputs for line in same), strict=True):
+                self._know(values)
+            scope = self.first.scopes.get(first.outputs[0], "") if first.outputs else ""
+            self.program.calls.append(Call(first.op, given, params, first.outputs, first.place, scope))
+        for outputs in zip(*(g.outputs for g in self.graphs), strict=True):
+            if isinstance(outputs[0], Value) and outputs[0] not in self.now:
+                self._constant(outputs, None)
+        self.program.outputs = list(self.graphs[0].outputs)
+
+    def _refuse_paths(self, lines: list[list[Any]]) -> None:
+        for same in zip(*lines, strict=False):
+            if len({(line.op.name, len(line.outputs)) for line in same}) > 1:
+                raise ExportError(
+                    f"the program calls {same[0].op.name} at {same[0].place} with some sizes of its dynamic axes, and "
+                    f"{next(line.op.name for line in same[1:] if line.op.name != same[0].op.name or True)} with others "
+                    "(a loop over a dynamic axis, or a branch on a size): make that axis static"
+                )
+        raise ExportError(
+            "the program makes more calls with some sizes of its dynamic axes than with others, as a loop over a "
+            f"dynamic axis does; the last call at {lines[0][-1].place}: make that axis static"
+        )
+
+    def _operand(self, operands: tuple[Any, ...], line: Any) -> Any:
+        if not isinstance(operands[0], Value):
+            return self._merged(operands, line)
+        if self.now[operands[0]] != operands:
+            raise ExportError(
+                f"{line.op.name} at {line.place} computes with other values at other sizes of the dynamic axes"
+            )
+        return operands[0]
+
+    def _constant(self, values: tuple[Any, ...], line: Any) -> None:
+        """Take in a constant: the same array in all runs, or one that can be generated for any size."""
+        first = values[0]
+        if first.kind != "constant":
+            raise ExportError(f"a tensor is found outside in one run and not in another, at {line.place}")
+        arrays = [v.array for v in values]
+        self._know(values)
+        if all(a is arrays[0] or _same(a, arrays[0]) for a in arrays):
+            self.program.constants[first] = arrays[0]
+            return
+        found = generated(arrays, lambda numbers: self._merged(numbers, line))
+        if found is None:
+            raise ExportError(
+                f"a constant {first.described}{f' at {line.place}' if line else ''} differs with the sizes of the "
+                "dynamic axes, and is neither filled with one number, nor a range, nor a triangle: compute it with "
+                "ops of the inputs, or make the axis static"
+            )
+        self.program.constants[first] = found
+
+    def _merged(self, values: Sequence[Any], line: Any) -> Any:
+        """Return what parameters of the runs have in common, `Varying` where they differ."""
+        first = values[0]
+        if all(type(v) is type(first) for v in values):
+            if isinstance(first, tuple | list):
+                if len({len(v) for v in values}) == 1:
+                    return type(first)(self._merged(v, line) for v in zip(*values, strict=True))
+                return Varying(values)
+            if isinstance(first, slice):
+                parts = [(v.start, v.stop, v.step) for v in values]
+                return slice(*(self._merged(p, line) for p in zip(*parts, strict=True)))
+            if isinstance(first, np.ndarray):
+                return first if all(_same(v, first) for v in values) else Varying(values)
+            if all(v is first or v == first or (v != v and first != first) for v in values):
+                return first
+            if isinstance(first, int | np.integer) and not isinstance(first, bool):
+                return Varying(values, self.solver.solve(tuple(int(v) for v in values)))
+        return Varying(values, _of_number(values, self.solver))
+
+    def _prune(self) -> None:
+        """Leave what the outputs need."""
+        program = self.program
+        wanted = {o for o in program.outputs if isinstance(o, Value)}
+        kept = []
+        for call in reversed(program.calls):
+            if any(v in wanted for v in call.outputs):
+                wanted.update(call.inputs)
+                kept.append(call)
+        program.calls = kept[::-1]
+        program.constants = {v: c for v, c in program.constants.items() if v in wanted}
+        program.state = {name: v for name, v in program.state.items() if v in wanted}
+
+
+def _of_number(values: Sequence[Any], solver: Solver) -> Expression | None:
+    """Return how floats follow from a size, as the scale of attention does: ``("float", size, exponent)``."""
+    if not all(type(v) is float and v > 0 for v in values):
+        return None
+    for exponent in (1.0, -1.0, 0.5, -0.5):
+        roots = [round(v ** (1 / exponent)) for v in values]
+        if all(abs(r**exponent - v) <= 1e-14 * v for r, v in zip(roots, values, strict=True) if r) and 0 not in roots:
+            found = solver.solve(tuple(roots))
+            if found is not None:
+                return ("float", found, exponent)
+    return None
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+
+
+def names_of_inputs(module: Any, args: Any, kwargs: Any, count: int) -> list[str]:
+    """Return what the tensors among the arguments go by: the parameters of `forward`, numbered inside of containers."""
+    import inspect
+
+    try:
+        bound = inspect.signature(module.forward if isinstance(module, Module) else module).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return [f"input_{i + 1}" for i in range(count)]
+    names: list[str] = []
+    for name, value in bound.arguments.items():
+        tensors = [v for v in tree.tree_leaves(value) if isinstance(v, TensorBase)]
+        single = len(tensors) == 1 and isinstance(value, TensorBase)
+        names += [name] if single else [f"{name}_{i}" for i in range(len(tensors))]
+    return _unique(names) if len(names) == count else [f"input_{i + 1}" for i in range(count)]
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        number = sum(other == name or other.startswith(f"{name}_") for other in found)
+        found.append(f"{name}_{number}" if name in found else name)
+    return found
+
+
+def is_step(op: Any) -> bool:
+    """Return whether an op is none of the primitives, but a function that a capture has written down."""
+    return isinstance(op, Step)
+
+
+__all__ += ["Generated", "Varying", "is_step", "named_tensors", "names_of_inputs"]

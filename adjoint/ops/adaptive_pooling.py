@@ -1,0 +1,134 @@
+"""Pooling to a result of a given size, whatever the size of the input."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from .._typing import Ints, Shape, Tensor
+from .arguments import require_tensor
+from .pooling import adaptive, maximizing, mixing, pools, refuse, where_largest_p
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_max_pool1d",
+]  # fmt: skip
+
+
+_AVERAGES = pools(mixing, "adaptive_avg_pool", "AdaptiveAvgPool")
+_MAXIMA = pools(maximizing, "adaptive_max_pool", "AdaptiveMaxPool")
+
+
+def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Shape:
+    require_tensor(input, "input", op)
+    shape = input.array.shape
+    if not isinstance(output_size, int) and output_size is not None and rank > 1:
+        if len(shape) <= len(output_size):
+            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}, got {len(shape)}")
+    if isinstance(output_size, int):
+        wanted: tuple[Any, ...] = (output_size,) * rank
+    else:
+        wanted = (None,) * rank if output_size is None else tuple(output_size)
+    for m in wanted:
+        if isinstance(m, float | complex | str):
+            raise TypeError(f"{op}(): argument 'output_size' must be tuple of ints, but found {type(m).__name__}")
+    if len(wanted) != rank:
+        if rank == 1:
+            raise RuntimeError(f"{op}() argument 'output_size' should contain one int (got {len(wanted)})")
+        word = "(): internal error: output_size.size()" if "max" in op else ": output_size"
+        raise RuntimeError(f"{op}{word} must be {rank}, got {list(wanted)}")
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got a tensor of size {list(shape)}")
+    size = tuple(n if m is None and rank > 1 else operator.index(m) for n, m in zip(shape[-rank:], wanted, strict=True))
+    if min(size) < 0:
+        raise RuntimeError(
+            f"elements of output_size must be greater than or equal to 0 (Trying to create tensor with negative "
+            f"dimension): {op} got {list(size)}"
+        )
+    for d in range(len(shape) - rank - (len(shape) == rank + 1), len(shape)):
+        if d > 0 and shape[d] == 0:
+            raise RuntimeError(
+                f"{op}: Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(shape)} with dimension {d} being empty"
+            )
+    return size
+
+
+def _adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
+    op = f"adaptive_avg_pool{rank}d"
+    size = _adaptive_sizes(op, rank, input, output_size)
+    shape = input.array.shape[-rank:]
+    one = set(size) == {1}  # the mean, which complex numbers have too
+    refuse(op, input.array, "biu" if one else "biuc")
+    if one and (rank > 1 or input.array.dtype.kind == "c"):
+        return input.mean(tuple(range(-rank, 0)), keepdim=True)
+    plans = tuple(adaptive(n, m, True) for n, m in zip(shape, size, strict=True))
+    return _AVERAGES[rank](input, plans)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
+    """Average over `output_size` windows that share the last dimension.
+
+    Examples
+    --------
+    >>> adjoint.adaptive_avg_pool1d(adjoint.tensor([[1.0, 3.0, 5.0, 9.0]]), 1)
+    tensor([[4.5000]])
+    """
+    return _adaptive_average(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
+    """Average over windows that share the last two dimensions; None keeps a size."""
+    return _adaptive_average(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
+    """Average over windows that share the last three dimensions; None keeps a size."""
+    return _adaptive_average(3, input, output_size)
+
+
+def _adaptive_maximum(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
+    size = _adaptive_sizes(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    refuse(f"adaptive_max_pool{rank}d", input.array, "biuc")
+    plans = tuple(adaptive(n, m, False) for n, m in zip(input.array.shape[-rank:], size, strict=True))
+    out = _MAXIMA[rank](input, plans)
+    return (out, where_largest_p(input, plans)) if return_indices else out
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
+    """Take the maxima of `output_size` windows that share the last dimension, and perhaps where they are."""
+    return _adaptive_maximum(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
+    """Take the maxima of windows that share the last two dimensions, and perhaps where they are."""
+    return _adaptive_maximum(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
+    """Take the maxima of windows that share the last three dimensions, and perhaps where they are."""
+    return _adaptive_maximum(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Take the maxima of `output_size` windows that share the last dimension, and where they are."""
+    found: tuple[Tensor, Tensor] = _adaptive_maximum(1, input, output_size, True)
+    return found
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Take the maxima of windows that share the last two dimensions, and where they are."""
+    found: tuple[Tensor, Tensor] = _adaptive_maximum(2, input, output_size, True)
+    return found
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Take the maxima of windows that share the last three dimensions, and where they are."""
+    found: tuple[Tensor, Tensor] = _adaptive_maximum(3, input, output_size, True)
+    return found
