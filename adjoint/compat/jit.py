@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -21,7 +22,6 @@ __all__ = [
 ]  # fmt: skip
 
 _T = TypeVar("_T")
-_isinstance = isinstance
 
 
 def script(obj: _T, *args: Any, **kwargs: Any) -> _T:
@@ -82,7 +82,9 @@ def trace(
     >>> traced(adjoint.zeros(5))
     tensor([1., 1., 1., 1., 1.])
     """
-    args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
+    args = (example_inputs,) if example_inputs is not None else ()
+    if builtins.isinstance(example_inputs, tuple):
+        args = example_inputs
     return TracedModule(traced(func, args, dict(example_kwarg_inputs or {})))
 
 
@@ -114,7 +116,7 @@ def annotate(the_type: Any, the_value: _T) -> _T:
 
 def isinstance(obj: Any, target_type: Any) -> bool:
     """Return whether an object is of a type."""
-    return _isinstance(obj, target_type)
+    return builtins.isinstance(obj, target_type)
 
 
 def is_scripting() -> bool:
@@ -139,7 +141,7 @@ def wait(future: _T) -> _T:
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
     """Write a traced module to a file; see `trace`."""
-    if not _isinstance(m, TracedModule):
+    if not builtins.isinstance(m, TracedModule):
         raise NotImplementedError(
             "jit.save writes what jit.trace returned: script leaves a module the Python that it is, whose "
             "state_dict() can be saved"
