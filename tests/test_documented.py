@@ -65,12 +65,12 @@ def parameters(value: Any) -> list[inspect.Parameter]:
 
 def lacks(path: str, reference: str) -> list[str]:
     """Return what the docstring of a name lacks."""
-    owner, value = None, adjoint
+    value: Any = adjoint
     if path in ATTRIBUTES:
         head, _, name = path.rpartition(".")
         return [] if re.search(rf"\b{name}\b", resolve(head).__doc__ or "") else ["a word in the class's docstring"]
     for part in path.split("."):
-        owner, value = value, inspect.getattr_static(value, part, None) or getattr(value, part)
+        value = inspect.getattr_static(value, part, None) or getattr(value, part)
         value = value.__func__ if isinstance(value, staticmethod | classmethod) else value
     if isinstance(value, types.ModuleType):
         return [] if value.__doc__ else ["a docstring"]
