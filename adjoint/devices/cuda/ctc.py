@@ -33,7 +33,7 @@ typedef wide_of<T>::type W;
 #define LONGEST 2048
 __device__ __forceinline__ W either(W a, W b) {
     W d = a > b ? b - a : a - b;
-    return (a > b ? a : b) + log1p(exp(d));
+    return (a > b ? a : b) + log1p_exp(d);
 }
 __device__ __forceinline__ W emission(const T* x, i64 frame, i64 samples, i64 sample, i64 classes, int label) {
     W e = (W)x[(frame * samples + sample) * classes + label];
