@@ -13,6 +13,7 @@ from .core import layout as layouts
 from .core.handles import warn_if_has_hooks
 from .core.nodes import output_index, shown, wrap
 from .core.payload import Payload, has_seen_history, history_below
+from .core.recorders import public
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, retaining, storage_of
 from .core.views import edge_of, has_history
@@ -575,10 +576,6 @@ class Tensor(TensorBase):
         def __ilshift__(self, other: Operand, /) -> Self: ...
         def __irshift__(self, other: Operand, /) -> Self: ...
         def __getitem__(self, index: Any, /) -> Tensor: ...
-        def isnan(self) -> Tensor: ...  # noqa: D102
-        def isinf(self) -> Tensor: ...  # noqa: D102
-        def isfinite(self) -> Tensor: ...  # noqa: D102
-        def relu(self) -> Tensor: ...  # noqa: D102
         @overload
         def max(self) -> Tensor: ...
         @overload
@@ -626,7 +623,67 @@ class Tensor(TensorBase):
         __ixor__ = compare.bitwise_xor_
         __ilshift__ = compare.bitwise_left_shift_
         __irshift__ = compare.bitwise_right_shift_
-        isnan, isinf, isfinite, relu = compare.isnan_p, compare.isinf_p, compare.isfinite_p, activation.relu_p
+
+    # Primitives themselves, with no frame of a public function in between.
+    @public(compare.isnan_p)
+    def isnan(self) -> Tensor:
+        """Return for each element whether it is NaN, not a number.
+
+        Returns
+        -------
+        Tensor
+            Of dtype bool and the shape of this tensor. A complex number is NaN if one of its parts is.
+
+        Examples
+        --------
+        >>> adjoint.tensor([1.0, float("nan"), float("inf")]).isnan()
+        tensor([False,  True, False])
+        """
+
+    @public(compare.isinf_p)
+    def isinf(self) -> Tensor:
+        """Return for each element whether it is infinite, of either sign.
+
+        Returns
+        -------
+        Tensor
+            Of dtype bool and the shape of this tensor. A complex number is infinite if one of its parts is.
+
+        Examples
+        --------
+        >>> adjoint.tensor([1.0, float("-inf"), float("nan")]).isinf()
+        tensor([False,  True, False])
+        """
+
+    @public(compare.isfinite_p)
+    def isfinite(self) -> Tensor:
+        """Return for each element whether it is neither infinite nor NaN.
+
+        Returns
+        -------
+        Tensor
+            Of dtype bool and the shape of this tensor. A complex number is finite if both of its parts are.
+
+        Examples
+        --------
+        >>> adjoint.tensor([1.0, float("inf"), float("nan")]).isfinite()
+        tensor([ True, False, False])
+        """
+
+    @public(activation.relu_p)
+    def relu(self) -> Tensor:
+        """Return the positive part of each element: ``max(0, x)``.
+
+        Returns
+        -------
+        Tensor
+            Of the same shape and dtype. The gradient at zero is zero.
+
+        Examples
+        --------
+        >>> adjoint.tensor([-1.0, 0.0, 2.0]).relu()
+        tensor([0., 0., 2.])
+        """
 
     # --- The table of methods: one row per op, in the order of the modules ---------------------------
     # elementwise
