@@ -23,35 +23,108 @@ __all__ = [
 
 
 def set_default_dtype(d: Any, /) -> None:
-    """Set the dtype that Python floats become, and factories make.
+    """Set the dtype of tensors that are made of Python floats, or without a `dtype`.
+
+    Parameters
+    ----------
+    d : dtype
+        A floating dtype. The complex one that belongs to it becomes the default of complex numbers.
+
+    Raises
+    ------
+    TypeError
+        If `d` is not a floating dtype.
 
     Examples
     --------
     >>> adjoint.set_default_dtype(adjoint.float64)
-    >>> adjoint.tensor(1.0).dtype
-    adjoint.float64
+    >>> adjoint.tensor(1.0).dtype, adjoint.zeros(2).dtype, adjoint.tensor(1).dtype
+    (adjoint.float64, adjoint.float64, adjoint.int64)
     >>> adjoint.set_default_dtype(adjoint.float32)
     """
     dtypes.set_default(d)
 
 
 def get_default_dtype() -> dtypes.dtype:
-    """Return the dtype that Python floats become."""
+    """Return the dtype of tensors that are made of Python floats, or without a `dtype`.
+
+    Returns
+    -------
+    dtype
+        float32 unless `set_default_dtype` chose another.
+
+    Examples
+    --------
+    >>> adjoint.get_default_dtype()
+    adjoint.float32
+    """
     return dtypes.default()
 
 
 def set_default_device(device: Any) -> None:
-    """Set the device on which factories of this thread make tensors; None means the host."""
+    """Set the device on which this thread makes tensors, where none is named.
+
+    Parameters
+    ----------
+    device : device, str, int or None
+        An integer means a GPU; None the CPU.
+
+    Examples
+    --------
+    >>> adjoint.set_default_device("meta")
+    >>> adjoint.zeros(2).device
+    device(type='meta')
+    >>> adjoint.set_default_device(None)
+    >>> adjoint.zeros(2).device
+    device(type='cpu')
+    """
     devices.set_current(device)
 
 
 def get_default_device() -> devices.device:
-    """Return the device on which factories make tensors."""
+    """Return the device on which this thread makes tensors, where none is named.
+
+    Returns
+    -------
+    device
+        Of the innermost ``with`` block that names a device, or what `set_default_device` chose.
+
+    Examples
+    --------
+    >>> adjoint.get_default_device()
+    device(type='cpu')
+    >>> with adjoint.device("meta"):
+    ...     adjoint.get_default_device()
+    device(type='meta')
+    """
     return devices.current()
 
 
 def set_default_tensor_type(t: Any, /) -> None:
-    """Set the default dtype and device by the name of a tensor type; the two setters are the modern form."""
+    """Set the default dtype and device by the name of a tensor type.
+
+    It is deprecated and warns so: use `set_default_dtype` and `set_default_device`.
+
+    Parameters
+    ----------
+    t : type or str
+        Such as ``adjoint.DoubleTensor`` or ``"torch.cuda.FloatTensor"``.
+
+    Raises
+    ------
+    TypeError
+        If `t` is no tensor type, or one of integers.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     adjoint.set_default_tensor_type(adjoint.DoubleTensor)
+    ...     print(adjoint.zeros(2).dtype)
+    ...     adjoint.set_default_tensor_type(adjoint.FloatTensor)
+    adjoint.float64
+    """
     warnings.warn(
         "adjoint.set_default_tensor_type() is deprecated, please use adjoint.set_default_dtype() and "
         "adjoint.set_default_device() as alternatives.",
@@ -85,7 +158,26 @@ def _positive(count: Any, name: str) -> int:
 
 
 def set_num_threads(num: int, /) -> None:
-    """Set how many threads share the work on large arrays: Python's, OpenMP's and those of NumPy's BLAS."""
+    """Set how many threads share the work on large arrays: adjoint's own, OpenMP's and those of NumPy's BLAS.
+
+    Parameters
+    ----------
+    num : int
+        At least 1.
+
+    Raises
+    ------
+    RuntimeError
+        If `num` is not a positive integer.
+
+    Examples
+    --------
+    >>> before = adjoint.get_num_threads()
+    >>> adjoint.set_num_threads(1)
+    >>> adjoint.get_num_threads()
+    1
+    >>> adjoint.set_num_threads(before)
+    """
     provider.limit(_positive(num, "set_num_threads"))
 
 
@@ -115,7 +207,26 @@ class _Promises:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for the same bits in every run; results on the host are so without asking."""
+    """Ask for the same bits in every run; results on the CPU are the same without asking.
+
+    The answer to `are_deterministic_algorithms_enabled` is all that it changes: no op raises or warns, and none takes
+    another algorithm. On a GPU, ops that add into one place from several threads, such as `scatter_add`, may round
+    differently from run to run.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether determinism is asked for.
+    warn_only : bool, default False
+        Stored beside `mode`.
+
+    Examples
+    --------
+    >>> adjoint.use_deterministic_algorithms(True)
+    >>> adjoint.are_deterministic_algorithms_enabled()
+    True
+    >>> adjoint.use_deterministic_algorithms(False)
+    """
     _Promises.deterministic, _Promises.warn_only = bool(mode), bool(mode) and bool(warn_only)
 
 

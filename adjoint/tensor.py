@@ -13,6 +13,7 @@ from .core import layout as layouts
 from .core.handles import warn_if_has_hooks
 from .core.nodes import output_index, shown, wrap
 from .core.payload import Payload, has_seen_history, history_below
+from .core.recorders import public
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, retaining, storage_of
 from .core.views import edge_of, has_history
@@ -107,44 +108,109 @@ class Tensor(TensorBase):
 
     @property
     def shape(self) -> Size:
-        """The size of each dimension."""
+        """The size of each dimension, a tuple.
+
+        Examples
+        --------
+        >>> x = adjoint.zeros(2, 3)
+        >>> x.shape
+        adjoint.Size([2, 3])
+        >>> rows, columns = x.shape
+        >>> x.shape[-1]
+        3
+        """
         return tuple.__new__(Size, self.array.shape)
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        Examples
+        --------
+        >>> adjoint.tensor(1.0).ndim, adjoint.zeros(2, 3).ndim
+        (0, 2)
+        """
         return self.array.ndim  # type: ignore[no-any-return]
 
     def dim(self) -> int:
-        """Return the number of dimensions."""
+        """Return the number of dimensions: the method form of `ndim`.
+
+        Returns
+        -------
+        int
+            0 for a scalar.
+
+        Examples
+        --------
+        >>> adjoint.tensor(1.0).dim(), adjoint.zeros(2, 3).dim()
+        (0, 2)
+        """
         return self.array.ndim  # type: ignore[no-any-return]
 
     ndimension = dim
 
     def numel(self) -> int:
-        """Return the number of elements."""
+        """Return the number of elements: the product of the sizes.
+
+        Returns
+        -------
+        int
+            1 for a scalar, 0 if a dimension is empty.
+
+        Examples
+        --------
+        >>> adjoint.zeros(2, 3).numel(), adjoint.zeros(2, 0).numel()
+        (6, 0)
+        """
         return math.prod(self.array.shape)
 
     nelement = numel
 
     @property
     def dtype(self) -> dtypes.dtype:
-        """The data type."""
+        """The data type of the elements.
+
+        Examples
+        --------
+        >>> adjoint.tensor([1.0]).dtype, adjoint.tensor([1]).dtype
+        (adjoint.float32, adjoint.int64)
+        """
         return dtypes.of(self.array.dtype)
 
     @property
     def device(self) -> devices.device:
-        """Where the memory is."""
+        """The device whose memory holds the elements.
+
+        Examples
+        --------
+        >>> x = adjoint.zeros(2)
+        >>> x.device
+        device(type='cpu')
+        >>> adjoint.ones(3, device=x.device).device.type
+        'cpu'
+        """
         return devices.of(self.array)
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the memory is on a GPU."""
+        """Whether the memory is on a GPU.
+
+        Examples
+        --------
+        >>> adjoint.zeros(2).is_cuda
+        False
+        """
         return self.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the memory is the CPU's."""
+        """Whether the memory is the CPU's.
+
+        Examples
+        --------
+        >>> adjoint.zeros(2).is_cpu
+        True
+        """
         return self.device.type == "cpu"
 
     @property
@@ -163,7 +229,18 @@ class Tensor(TensorBase):
         return self.array.itemsize  # type: ignore[no-any-return]
 
     def element_size(self) -> int:
-        """Return the bytes per element."""
+        """Return the bytes per element.
+
+        Returns
+        -------
+        int
+            Of the dtype, whatever the number of elements.
+
+        Examples
+        --------
+        >>> adjoint.zeros(5).element_size(), adjoint.zeros(5, dtype=adjoint.float64).element_size()
+        (4, 8)
+        """
         return self.array.itemsize  # type: ignore[no-any-return]
 
     @property
@@ -208,7 +285,18 @@ class Tensor(TensorBase):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether what is computed from this tensor is recorded."""
+        """Whether ops on this tensor are recorded, so that `backward` computes its gradient.
+
+        It may be set for a leaf of a floating or complex dtype. The result of an op requires a gradient if an operand
+        does.
+
+        Examples
+        --------
+        >>> x = adjoint.tensor([1.0, 2.0])
+        >>> x.requires_grad = True
+        >>> (x * 2).requires_grad
+        True
+        """
         if modes.transforms and self.node is not None:
             node = edge_of(self)
             return node is not None and has_seen_history(node)
@@ -222,7 +310,16 @@ class Tensor(TensorBase):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded op made this tensor."""
+        """Whether no recorded op made this tensor: `backward` puts gradients into the ``.grad`` of leaves.
+
+        A tensor that requires no gradient is a leaf, too.
+
+        Examples
+        --------
+        >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+        >>> x.is_leaf, (x * 2).is_leaf, (x * 2).detach().is_leaf
+        (True, False, True)
+        """
         node = self.node
         if node is None:
             return not modes.unusual or history_below(self) is None
@@ -231,7 +328,19 @@ class Tensor(TensorBase):
 
     @property
     def grad_fn(self) -> Any:
-        """The node that recorded this tensor; None for a leaf."""
+        """The graph node of the op that made this tensor; None for a leaf.
+
+        Examples
+        --------
+        >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = x.exp().sum()
+        >>> y.grad_fn.name()
+        'SumBackward0'
+        >>> y.grad_fn.next_functions[0][0].name()
+        'ExpBackward0'
+        >>> x.grad_fn is None
+        True
+        """
         node = self.node
         if node is None and modes.unusual:
             below = history_below(self)
@@ -251,7 +360,22 @@ class Tensor(TensorBase):
 
     @property
     def grad(self) -> Any:
-        """The gradient that backward passes have accumulated; None before the first."""
+        """The gradient that backward passes have added up; None before the first.
+
+        Only leaves that require a gradient get one, and tensors whose `retain_grad` was called. It may be set to None,
+        or to a tensor of the same shape, dtype and device.
+
+        Examples
+        --------
+        >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x**2).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+        >>> (x**2).sum().backward()
+        >>> x.grad
+        tensor([4., 8.])
+        >>> x.grad = None
+        """
         if modes.unusual and self.node is None:
             below = history_below(self)
             if below is not None:
@@ -312,7 +436,20 @@ class Tensor(TensorBase):
 
     @property
     def data(self) -> Tensor:
-        """The value without history; writes to it are not counted as writes to this tensor."""
+        """The elements without history, sharing memory with this tensor.
+
+        Writes to it change this tensor, and the backward pass does not notice them. `detach` gives a tensor whose
+        writes it does notice. Assigning a tensor makes this one hold its elements.
+
+        Examples
+        --------
+        >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+        >>> w.data -= 0.5
+        >>> w
+        tensor([0.5000, 1.5000], requires_grad=True)
+        >>> w.data.requires_grad
+        False
+        """
         return graph.get_data(self)
 
     @data.setter
@@ -439,10 +576,6 @@ class Tensor(TensorBase):
         def __ilshift__(self, other: Operand, /) -> Self: ...
         def __irshift__(self, other: Operand, /) -> Self: ...
         def __getitem__(self, index: Any, /) -> Tensor: ...
-        def isnan(self) -> Tensor: ...  # noqa: D102
-        def isinf(self) -> Tensor: ...  # noqa: D102
-        def isfinite(self) -> Tensor: ...  # noqa: D102
-        def relu(self) -> Tensor: ...  # noqa: D102
         @overload
         def max(self) -> Tensor: ...
         @overload
@@ -490,7 +623,67 @@ class Tensor(TensorBase):
         __ixor__ = compare.bitwise_xor_
         __ilshift__ = compare.bitwise_left_shift_
         __irshift__ = compare.bitwise_right_shift_
-        isnan, isinf, isfinite, relu = compare.isnan_p, compare.isinf_p, compare.isfinite_p, activation.relu_p
+
+    # Primitives themselves, with no frame of a public function in between.
+    @public(compare.isnan_p)
+    def isnan(self) -> Tensor:
+        """Return for each element whether it is NaN, not a number.
+
+        Returns
+        -------
+        Tensor
+            Of dtype bool and the shape of this tensor. A complex number is NaN if one of its parts is.
+
+        Examples
+        --------
+        >>> adjoint.tensor([1.0, float("nan"), float("inf")]).isnan()
+        tensor([False,  True, False])
+        """
+
+    @public(compare.isinf_p)
+    def isinf(self) -> Tensor:
+        """Return for each element whether it is infinite, of either sign.
+
+        Returns
+        -------
+        Tensor
+            Of dtype bool and the shape of this tensor. A complex number is infinite if one of its parts is.
+
+        Examples
+        --------
+        >>> adjoint.tensor([1.0, float("-inf"), float("nan")]).isinf()
+        tensor([False,  True, False])
+        """
+
+    @public(compare.isfinite_p)
+    def isfinite(self) -> Tensor:
+        """Return for each element whether it is neither infinite nor NaN.
+
+        Returns
+        -------
+        Tensor
+            Of dtype bool and the shape of this tensor. A complex number is finite if both of its parts are.
+
+        Examples
+        --------
+        >>> adjoint.tensor([1.0, float("inf"), float("nan")]).isfinite()
+        tensor([ True, False, False])
+        """
+
+    @public(activation.relu_p)
+    def relu(self) -> Tensor:
+        """Return the positive part of each element: ``max(0, x)``.
+
+        Returns
+        -------
+        Tensor
+            Of the same shape and dtype. The gradient at zero is zero.
+
+        Examples
+        --------
+        >>> adjoint.tensor([-1.0, 0.0, 2.0]).relu()
+        tensor([0., 0., 2.])
+        """
 
     # --- The table of methods: one row per op, in the order of the modules ---------------------------
     # elementwise

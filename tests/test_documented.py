@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import re
 import sys
@@ -55,7 +56,9 @@ def sections(text: str) -> dict[str, str]:
 
 
 def parameters(value: Any) -> list[inspect.Parameter]:
-    """Return the parameters that a docstring has to describe."""
+    """Return the parameters that a docstring has to describe; those of an enum are Python's."""
+    if isinstance(value, enum.EnumType):
+        return []
     try:
         found = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):

@@ -160,7 +160,24 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Return whether autocast is on for a kind of device."""
+    """Return whether autocast is on for a kind of device, in this thread.
+
+    Parameters
+    ----------
+    device_type : str, default "cuda"
+        ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    bool
+        True inside of an enabled `autocast` block.
+
+    Examples
+    --------
+    >>> with adjoint.autocast("cpu"):
+    ...     adjoint.is_autocast_enabled("cpu"), adjoint.is_autocast_enabled("cuda")
+    (True, False)
+    """
     return _thread.enabled[_known_type(device_type)]
 
 
@@ -270,17 +287,35 @@ def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
 
 
 class autocast(modes.Scope):
-    """A block, or a decorated function, in which ops choose their precision.
+    """A ``with`` block, or a decorated function, in which each op chooses its precision.
 
-    Products run in `dtype`, losses and other delicate ops in single precision. Run `backward` outside.
+    Matrix products and convolutions run in `dtype`, losses and other delicate ops in float32, all others in the dtype
+    of their operands. Parameters stay as they are, and so do their gradients. Run `backward` outside of the block.
+
+    Parameters
+    ----------
+    device_type : str
+        ``"cpu"`` or ``"cuda"``: tensors on other devices are left alone.
+    dtype : dtype, optional
+        bfloat16 or float16. Defaults to bfloat16 on the CPU and float16 on a GPU.
+    enabled : bool, default True
+        False switches autocast off inside of the block.
+    cache_enabled : bool, optional
+        Convert each parameter once per block, not once per use. Defaults to True.
+
+    Raises
+    ------
+    RuntimeError
+        If `device_type` is neither ``"cpu"`` nor ``"cuda"``.
 
     Examples
     --------
     >>> x = adjoint.ones(2, 2)
     >>> with adjoint.autocast("cpu"):
     ...     y = x @ x
-    >>> y.dtype
-    adjoint.bfloat16
+    ...     loss = adjoint.nn.functional.mse_loss(y, x)
+    >>> y.dtype, loss.dtype
+    (adjoint.bfloat16, adjoint.float32)
     """
 
     def __init__(

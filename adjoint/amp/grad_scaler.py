@@ -28,11 +28,29 @@ READY, UNSCALED, STEPPED = range(3)
 
 
 class GradScaler:
-    """Scales losses, and unscales gradients before the step; a step with a gradient that is not finite is skipped.
+    """Scales the loss, so that float16 gradients do not vanish, and skips steps whose gradients overflow.
 
-    The scale grows after `growth_interval` good steps and shrinks after a bad one. It never falls below `min_scale`: a
-    scale that has shrunk for so long means that the gradients themselves are not finite, and `step` then raises and
-    names the parameters.
+    `scale` multiplies the loss. `step` divides the gradients by the scale, and steps unless one of them is infinite or
+    NaN. `update` multiplies the scale by `backoff_factor` after a skipped step, and by `growth_factor` after
+    `growth_interval` good steps in a row.
+
+    The scale never falls below `min_scale`, ``2**-24``. If gradients are not finite even there, `step` raises
+    FloatingPointError and names the parameters.
+
+    Parameters
+    ----------
+    device : str, default "cuda"
+        Where the model is. With ``"cuda"`` and no GPU, the scaler warns and does nothing.
+    init_scale : float, default 65536.0
+        The first scale.
+    growth_factor : float, default 2.0
+        More than 1.
+    backoff_factor : float, default 0.5
+        Less than 1.
+    growth_interval : int, default 2000
+        How many good steps in a row let the scale grow.
+    enabled : bool, default True
+        False makes `scale` return the loss as it is, and `step` always step.
 
     Examples
     --------
@@ -40,6 +58,8 @@ class GradScaler:
     >>> optimizer = adjoint.optim.SGD([w], lr=0.5)
     >>> scaler = adjoint.amp.GradScaler("cpu")
     >>> scaler.scale((w**2).sum()).backward()
+    >>> w.grad
+    tensor([131072., 131072.])
     >>> scaler.step(optimizer)
     >>> scaler.update()
     >>> w

@@ -78,12 +78,69 @@ class OwnOutput:
 
 
 class FunctionCtx:
-    """What `forward`, `setup_context` and `backward` of a custom function may call on ``ctx``."""
+    """What `forward`, `setup_context` and `backward` of a custom function may call on ``ctx``.
+
+    Anything else that `backward` needs can be stored as an attribute, ``ctx.dim = dim``.
+
+    Attributes
+    ----------
+    saved_tensors : tuple of Tensor
+        In `backward`: what `save_for_backward` was given. Raises if one of them was written in place since, or if an
+        earlier backward pass freed the graph.
+    needs_input_grad : tuple of bool
+        In `backward`: for each argument of `forward`, whether its gradient is wanted. Return None where it is not.
+
+    Examples
+    --------
+    >>> class Mul(adjoint.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x, y):
+    ...         ctx.save_for_backward(x, y)
+    ...         return x * y
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         x, y = ctx.saved_tensors
+    ...         print(ctx.needs_input_grad)
+    ...         return g * y if ctx.needs_input_grad[0] else None, g * x if ctx.needs_input_grad[1] else None
+    >>> x = adjoint.tensor(3.0, requires_grad=True)
+    >>> Mul.apply(x, adjoint.tensor(2.0)).backward()
+    (True, False)
+    >>> x.grad
+    tensor(2.)
+    """
 
     __module__ = "adjoint.autograd.function"  # where programs find it
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Save tensors for `backward`, which finds them in ``ctx.saved_tensors``."""
+        """Save tensors for `backward`, which finds them in ``ctx.saved_tensors``.
+
+        Call it once, in `forward` or `setup_context`. A saved tensor that is written in place before `backward` raises
+        there; one that is stored as an attribute of ``ctx`` does not.
+
+        Parameters
+        ----------
+        *tensors : Tensor or None
+            Inputs, outputs or others.
+
+        Examples
+        --------
+        >>> class Exp(adjoint.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         out = x.exp()
+        ...         ctx.save_for_backward(out)
+        ...         return out
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         (out,) = ctx.saved_tensors
+        ...         return g * out
+        >>> x = adjoint.tensor(0.0, requires_grad=True)
+        >>> Exp.apply(x).backward()
+        >>> x.grad
+        tensor(1.)
+        """
         self.to_save: tuple[Any, ...] | None = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:

@@ -215,16 +215,24 @@ def backward(
 
     Parameters
     ----------
-    tensors
-        One tensor or several; `GradientEdge`s too.
-    grad_tensors
+    tensors : Tensor, GradientEdge or sequence
+        What to differentiate.
+    grad_tensors : Tensor, None or sequence, optional
         The gradient of each; None for one of a single element starts from 1.
-    retain_graph
-        Keep what the graph has saved, so that it can be gone through again; default `create_graph`.
-    create_graph
+    retain_graph : bool, optional
+        Keep what the graph has saved, so that a second backward pass can run; default `create_graph`.
+    create_graph : bool, default False
         Record the pass itself, for derivatives of higher order.
-    inputs
-        Accumulate only into these tensors.
+    grad_variables : optional
+        The old name of `grad_tensors`.
+    inputs : Tensor, GradientEdge or sequence, optional
+        Accumulate only into these.
+
+    Raises
+    ------
+    RuntimeError
+        If a tensor of several elements has no gradient to start from, if nothing requires a gradient, or if an earlier
+        pass freed the graph.
 
     Examples
     --------
@@ -232,6 +240,9 @@ def backward(
     >>> adjoint.autograd.backward((x * x).sum())
     >>> x.grad
     tensor([2., 4.])
+    >>> adjoint.autograd.backward(x * x, grad_tensors=adjoint.tensor([1.0, 0.0]))
+    >>> x.grad  # accumulated
+    tensor([4., 4.])
     """
     if modes.transforms and transforming():
         raise RuntimeError(
@@ -344,19 +355,35 @@ def grad(
 
     Parameters
     ----------
-    outputs, inputs
-        Tensors or `GradientEdge`s, one or several; a dict of inputs gives a dict of gradients.
-    grad_outputs
+    outputs : Tensor, GradientEdge or sequence
+        What to differentiate; the gradients of several are summed.
+    inputs : Tensor, GradientEdge, sequence or dict
+        What to differentiate by; a dict gives a dict of gradients.
+    grad_outputs : Tensor, None or sequence, optional
         The gradient of each output; None starts a single element from 1.
-    retain_graph, create_graph
-        As in `backward`.
-    allow_unused
-        Return None for an input that the outputs do not depend on, instead of raising.
-    is_grads_batched
+    retain_graph : bool, optional
+        Keep what the graph has saved, so that a second pass can run; default `create_graph`.
+    create_graph : bool, default False
+        Record the pass itself, for derivatives of higher order.
+    only_inputs : bool, default True
+        Ignored; False warns.
+    allow_unused : bool, optional
+        Return None for an input that the outputs do not depend on, instead of raising; default `materialize_grads`.
+    is_grads_batched : bool, default False
         Whether the first dimension of each of `grad_outputs` counts separate gradients, to be
         propagated together.
-    materialize_grads
+    materialize_grads : bool, default False
         Return zeros instead of None.
+
+    Returns
+    -------
+    tuple of Tensor
+        One gradient for each input, of its shape and dtype; a dict if `inputs` is one.
+
+    Raises
+    ------
+    RuntimeError
+        If an input is not part of the graph and `allow_unused` is not set, or if an earlier pass freed the graph.
 
     Examples
     --------

@@ -499,7 +499,40 @@ def _is_only_saved(raw: Any, references: int, to_save: tuple[Any, ...] | None) -
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a `backward` as impossible to differentiate again: doing so raises instead of being wrong."""
+    """Mark the `backward` of a custom function as impossible to differentiate again.
+
+    Recording is off inside it. A second derivative through it raises instead of being wrong.
+
+    Parameters
+    ----------
+    function : callable
+        The static method ``backward(ctx, *grads)``.
+
+    Returns
+    -------
+    callable
+        The method, to be decorated with ``staticmethod``.
+
+    Examples
+    --------
+    >>> class Square(adjoint.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...
+    ...     @staticmethod
+    ...     @adjoint.autograd.function.once_differentiable
+    ...     def backward(ctx, g):
+    ...         return adjoint.from_numpy(g.numpy() * 2 * ctx.saved_tensors[0].numpy())
+    >>> x = adjoint.tensor([3.0], requires_grad=True)
+    >>> (dx,) = adjoint.autograd.grad(Square.apply(x) ** 2, x, create_graph=True)
+    >>> try:
+    ...     dx.backward()
+    ... except RuntimeError as error:
+    ...     print(error)
+    trying to differentiate twice a function that was marked with @once_differentiable
+    """
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *args: Any) -> Any:

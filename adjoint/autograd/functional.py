@@ -152,26 +152,31 @@ def _gradients(outs: Sequence[Any], inputs: Tensors, gs: Sequence[Any] | None, c
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """Return ``func(*inputs)`` and the product of a vector with its Jacobian.
+    """Return a function's value and the product of a vector with its Jacobian, ``vᵀ J``.
 
     Parameters
     ----------
-    func
+    func : callable
         A function of tensors that returns one tensor or a tuple of them.
-    inputs
-        One tensor or a tuple.
-    v
-        A vector of the shape of the output; may be left out where that has one element.
-    create_graph
-        Whether the results can be differentiated again.
-    strict
-        Whether an output that does not depend on an input is an error, instead of a zero.
+    inputs : Tensor or tuple of Tensor
+        The arguments of `func`.
+    v : Tensor or tuple of Tensor, optional
+        Of the shapes of the outputs; may be left out for an output of one element.
+    create_graph : bool, default False
+        Record the computation, so that the result can be differentiated.
+    strict : bool, default False
+        Raise if an output does not depend on an input, instead of returning zeros.
+
+    Returns
+    -------
+    tuple
+        The value of `func`, and the product, with the structure and shapes of `inputs`.
 
     Examples
     --------
     >>> from adjoint.autograd.functional import vjp
-    >>> vjp(lambda x: x**2, adjoint.tensor([1.0, 2.0]), adjoint.ones(2))
-    (tensor([1., 4.]), tensor([2., 4.]))
+    >>> vjp(lambda x: x**2, adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
         several, ins = _as_tuple(inputs, "inputs", "vjp")
@@ -183,15 +188,33 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """Return ``func(*inputs)`` and the product of its Jacobian with a vector, by two backward passes.
+    """Return a function's value and the product of its Jacobian with a vector, ``J v``.
 
-    `adjoint.func.jvp` does the same in one forward pass.
+    `adjoint.func.jvp` computes the same in one pass.
+
+    Parameters
+    ----------
+    func : callable
+        A function of tensors that returns one tensor or a tuple of them.
+    inputs : Tensor or tuple of Tensor
+        The arguments of `func`.
+    v : Tensor or tuple of Tensor, optional
+        Of the shapes of the inputs; may be left out for an input of one element.
+    create_graph : bool, default False
+        Record the computation, so that the result can be differentiated.
+    strict : bool, default False
+        Raise if an output does not depend on an input, instead of returning zeros.
+
+    Returns
+    -------
+    tuple
+        The value of `func`, and the product, with the structure and shapes of the outputs.
 
     Examples
     --------
     >>> from adjoint.autograd.functional import jvp
-    >>> jvp(lambda x: x**2, adjoint.tensor([1.0, 2.0]), adjoint.ones(2))
-    (tensor([1., 4.]), tensor([2., 4.]))
+    >>> jvp(lambda x: x**2, adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
     """
     with enable_grad():
         several, ins = _as_tuple(inputs, "inputs", "jvp")
@@ -263,16 +286,29 @@ def jacobian(
 
     Parameters
     ----------
-    func
+    func : callable
         A function of tensors that returns one tensor or a tuple of them.
-    inputs
-        One tensor or a tuple.
-    create_graph, strict
-        As in `vjp`.
-    vectorize
-        Whether all rows (or columns) are computed in one batch, with `vmap`.
-    strategy
-        "reverse-mode", or "forward-mode", which is best for few inputs and needs `vectorize`.
+    inputs : Tensor or tuple of Tensor
+        The arguments of `func`, which need not require gradients.
+    create_graph : bool, default False
+        Record the computation, so that the Jacobian can be differentiated.
+    strict : bool, default False
+        Raise if an output does not depend on an input, instead of returning zeros.
+    vectorize : bool, default False
+        Compute all rows (or columns) in one batch, with `vmap`.
+    strategy : {"reverse-mode", "forward-mode"}
+        Forward mode is best for few inputs and needs `vectorize`.
+
+    Returns
+    -------
+    Tensor or tuple
+        For an output of shape ``o`` and an input of shape ``i``, a tensor of shape ``o + i``. A tuple of outputs, of
+        inputs, or of both gives a tuple, or a tuple of tuples, outputs first.
+
+    Raises
+    ------
+    RuntimeError
+        With `strict`, if an output does not depend on an input.
 
     Examples
     --------
@@ -280,6 +316,8 @@ def jacobian(
     >>> jacobian(lambda x: x**2, adjoint.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
+    >>> jacobian(lambda x, y: x * y, (adjoint.tensor(3.0), adjoint.tensor(4.0)))
+    (tensor(4.), tensor(3.))
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -385,25 +423,35 @@ def hessian(
     func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
-    """Return the second derivatives of a scalar function at `inputs`.
+    """Return the Hessian, the matrix of second derivatives, of a function of one element.
 
     Parameters
     ----------
-    func
+    func : callable
         A function of tensors that returns a tensor of one element.
-    inputs
-        One tensor or a tuple.
-    create_graph, strict, vectorize
-        As in `jacobian`.
-    outer_jacobian_strategy
-        The mode in which the gradient is differentiated.
+    inputs : Tensor or tuple of Tensor
+        The arguments of `func`.
+    create_graph : bool, default False
+        Record the computation, so that the Hessian can be differentiated.
+    strict : bool, default False
+        Raise if the output does not depend on an input, instead of returning zeros.
+    vectorize : bool, default False
+        Compute all rows in one batch, with `vmap`.
+    outer_jacobian_strategy : {"reverse-mode", "forward-mode"}
+        How the Jacobian of the gradient is computed; forward mode needs `vectorize`.
+
+    Returns
+    -------
+    Tensor or tuple
+        For an input of shape ``i``, a tensor of shape ``i + i``; for a tuple of inputs, a tuple of tuples.
 
     Examples
     --------
     >>> from adjoint.autograd.functional import hessian
-    >>> hessian(lambda x: (x**3).sum(), adjoint.tensor([1.0, 2.0]))
-    tensor([[ 6.,  0.],
-            [ 0., 12.]])
+    >>> hessian(lambda x: x.prod(), adjoint.tensor([2.0, 3.0, 4.0]))
+    tensor([[0., 4., 3.],
+            [4., 0., 2.],
+            [3., 2., 0.]])
     """
     several, ins = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):

@@ -157,7 +157,15 @@ class _NoParamDecoratorContextManager(_DecoratorContextManager):
 
 
 class no_grad(_NoParamDecoratorContextManager):
-    """Switch recording off.
+    """Switch recording off in this thread: a context, or a decorator.
+
+    Results do not require gradients and save nothing for a backward pass. New tensors made with
+    ``requires_grad=True`` are still leaves.
+
+    Parameters
+    ----------
+    orig_func : callable, optional
+        What a bare ``@adjoint.no_grad`` decorates; ``@adjoint.no_grad()`` does the same.
 
     Examples
     --------
@@ -165,6 +173,11 @@ class no_grad(_NoParamDecoratorContextManager):
     >>> with adjoint.no_grad():
     ...     y = x * 2
     >>> y.requires_grad
+    False
+    >>> @adjoint.no_grad()
+    ... def predict(x):
+    ...     return x * 2
+    >>> predict(x).requires_grad
     False
     """
 
@@ -176,7 +189,22 @@ class no_grad(_NoParamDecoratorContextManager):
 
 
 class enable_grad(_NoParamDecoratorContextManager):
-    """Switch recording on, inside `no_grad` say."""
+    """Switch recording on in this thread, inside of `no_grad`: a context, or a decorator.
+
+    Parameters
+    ----------
+    orig_func : callable, optional
+        What a bare ``@adjoint.enable_grad`` decorates.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2, requires_grad=True)
+    >>> with adjoint.no_grad():
+    ...     with adjoint.enable_grad():
+    ...         y = x * 2
+    >>> y.requires_grad
+    True
+    """
 
     def __enter__(self) -> None:
         frame = getframe(1)
@@ -186,12 +214,25 @@ class enable_grad(_NoParamDecoratorContextManager):
 
 
 class set_grad_enabled(_DecoratorContextManager):
-    """Switch recording on or off at once; as a context, until its end.
+    """Switch recording on or off: from now on as a call, until the end of the block as a context; also a decorator.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether to record.
+
+    Raises
+    ------
+    TypeError
+        If `mode` is not a bool.
 
     Examples
     --------
-    >>> with adjoint.set_grad_enabled(False):
-    ...     adjoint.is_grad_enabled()
+    >>> training = False
+    >>> x = adjoint.ones(2, requires_grad=True)
+    >>> with adjoint.set_grad_enabled(training):
+    ...     y = x * 2
+    >>> y.requires_grad
     False
     """
 
@@ -231,13 +272,28 @@ class set_grad_enabled(_DecoratorContextManager):
 
 
 class inference_mode(_DecoratorContextManager):
-    """Switch recording off, and make tensors that can never take part in it.
+    """Switch recording off, and make tensors that can never take part in it: a context, or a decorator.
+
+    It is `no_grad` for code whose results never meet autograd. A tensor made inside cannot be saved for a backward pass
+    later; a `clone` of it outside can.
+
+    Parameters
+    ----------
+    mode : bool, default True
+        False switches an enclosing inference mode off. A function is decorated.
 
     Examples
     --------
     >>> with adjoint.inference_mode():
     ...     x = adjoint.ones(2) * 2
     >>> x.is_inference()
+    True
+    >>> w = adjoint.ones(2, requires_grad=True)
+    >>> w * x
+    Traceback (most recent call last):
+    ...
+    RuntimeError: Inference tensors cannot be saved for backward...
+    >>> (w * x.clone()).requires_grad
     True
     """
 

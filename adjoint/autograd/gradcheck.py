@@ -409,28 +409,41 @@ def gradcheck(
 
     Parameters
     ----------
-    func
+    func : callable
         Takes the inputs, returns a tensor or several; outputs that require no gradient are not checked.
-    inputs
-        One tensor or a tuple; every tensor in it, or in a list in it, that requires a gradient is checked.
-    eps, atol, rtol
-        The step of the central differences, and how far the two Jacobians may lie apart.
-    raise_exception
-        Raise `GradcheckError` with the story of a failure, instead of returning False.
-    nondet_tol
+    inputs : Tensor or tuple
+        Every tensor in it, or in a list in it, that requires a gradient is checked. Use float64: differences are
+        too coarse in float32.
+    eps : float, default 1e-6
+        The step of the central differences.
+    atol, rtol : float, default 1e-5 and 1e-3
+        How far the two Jacobians may differ: ``|a - n| <= atol + rtol * |n|``.
+    raise_exception : bool, default True
+        Raise `GradcheckError` with a description of a failure, instead of returning False.
+    nondet_tol : float, default 0.0
         How far two backward passes over the same graph may differ.
-    check_undefined_grad
+    check_undefined_grad : bool, default True
         Whether an output without a gradient (None) must count as one with zeros.
-    check_grad_dtypes
+    check_grad_dtypes : bool, default False
         Whether a gradient must have the dtype of its input.
-    check_batched_grad, check_batched_forward_grad
+    check_batched_grad, check_batched_forward_grad : bool, default False
         Check also gradients (tangents) that are propagated in a batch.
-    check_forward_ad, check_backward_ad
+    check_forward_ad, check_backward_ad : bool, default False and True
         Which of the two modes to check.
-    fast_mode
+    fast_mode : bool, default False
         Compare one random combination of each Jacobian's entries instead of all of them.
-    masked
+    masked : bool, optional
         For sparse inputs: only elements that they specify count, which are the only ones checked either way.
+
+    Returns
+    -------
+    bool
+        Whether all gradients agree.
+
+    Raises
+    ------
+    GradcheckError
+        If a gradient is wrong and `raise_exception` is True; a RuntimeError.
 
     Examples
     --------

@@ -28,7 +28,27 @@ class _VariableMeta(type):
 
 
 class Variable(metaclass=_VariableMeta):
-    """A tensor; ``Variable(x, requires_grad=True)`` returns one that shares the memory of `x`."""
+    """A tensor, by the name that it had in old programs.
+
+    Tensors record by themselves: ``adjoint.tensor(data, requires_grad=True)`` is the form of today. ``isinstance(x,
+    Variable)`` is true of every tensor.
+
+    Parameters
+    ----------
+    data : Tensor, optional
+        The returned tensor shares its memory. Without it the tensor is empty.
+    requires_grad : bool, default False
+        Whether to record what is computed from it.
+    volatile : bool, default False
+        Ignored, with a warning; use `no_grad`.
+
+    Examples
+    --------
+    >>> x = adjoint.autograd.Variable(adjoint.ones(2), requires_grad=True)
+    >>> (3 * x).sum().backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
 
     _execution_engine = _ImperativeEngine()
 

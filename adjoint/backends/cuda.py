@@ -23,7 +23,17 @@ class _Matmul:
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether float32 matrices may be multiplied in TF32, which has ten bits for the fraction."""
+        """Whether float32 matrices may be multiplied in TF32, which has ten bits for the fraction.
+
+        False at first; `adjoint.set_float32_matmul_precision` sets the same switch.
+
+        Examples
+        --------
+        >>> adjoint.backends.cuda.matmul.allow_tf32 = True
+        >>> adjoint.get_float32_matmul_precision()
+        'high'
+        >>> adjoint.backends.cuda.matmul.allow_tf32 = False
+        """
         return products.precision.tf32
 
     @allow_tf32.setter

@@ -38,7 +38,16 @@ class _Switches(ModuleType):
 
     @property
     def enabled(self) -> bool:
-        """Whether convolutions may go through cuDNN."""
+        """Whether convolutions on a GPU may go through cuDNN; True at first.
+
+        Examples
+        --------
+        >>> with adjoint.backends.cudnn.flags(enabled=False):
+        ...     adjoint.backends.cudnn.enabled
+        False
+        >>> adjoint.backends.cudnn.enabled
+        True
+        """
         return settings.enabled
 
     @enabled.setter
@@ -47,7 +56,16 @@ class _Switches(ModuleType):
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether float32 may be convolved in TF32, which has ten bits for the fraction."""
+        """Whether cuDNN may convolve float32 in TF32, which has ten bits for the fraction; True at first.
+
+        Examples
+        --------
+        >>> with adjoint.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        ...     adjoint.backends.cudnn.allow_tf32
+        False
+        >>> adjoint.backends.cudnn.allow_tf32
+        True
+        """
         return settings.tf32
 
     @allow_tf32.setter

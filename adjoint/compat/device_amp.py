@@ -55,7 +55,29 @@ class _GradScaler(GradScaler):
 
 
 class CudaGradScaler(_GradScaler):
-    """``GradScaler("cuda", ...)``."""
+    """``GradScaler("cuda", ...)`` under its older name; warns that it is deprecated.
+
+    Parameters
+    ----------
+    init_scale : float, default 65536.0
+        What losses are multiplied by at first.
+    growth_factor : float, default 2.0
+        What the scale is multiplied by after `growth_interval` steps without an overflow.
+    backoff_factor : float, default 0.5
+        What the scale is multiplied by after a step with an infinite or NaN gradient, which is skipped.
+    growth_interval : int, default 2000
+        After how many good steps the scale grows.
+    enabled : bool, default True
+        False: losses and steps are passed on as they are. Without a GPU the scaler warns and is disabled.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     scaler = adjoint.cuda.amp.GradScaler()
+    >>> scaler.is_enabled() == adjoint.cuda.is_available()
+    True
+    """
 
     _place = "cuda"
 

@@ -6,7 +6,18 @@ __all__ = ["is_available", "is_built"]
 
 
 def is_available() -> bool:
-    """Return False: adjoint does not use it itself."""
+    """Return False: adjoint does not use MKL, OpenMP or Apple's GPUs itself.
+
+    Returns
+    -------
+    bool
+        False, on every machine.
+
+    Examples
+    --------
+    >>> adjoint.backends.mps.is_available()
+    False
+    """
     return False
 
 

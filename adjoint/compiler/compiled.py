@@ -464,10 +464,35 @@ def compile(
 ) -> Any:
     """Return `model`, a function or module, compiled; also a decorator.
 
-    The first call runs the function and writes down every primitive it calls, backward passes and optimizer
-    steps included; later calls run that list, fused. Where the function would go another way (other shapes,
-    another branch), it is captured again. Loops are compiled by Numba where it is installed
-    (the extra ``compile``) unless ``backend="numpy"``; `mode`, `dynamic` and `options` are accepted and change nothing.
+    The first call runs the function and captures every primitive it calls, backward passes and optimizer steps
+    included. Later calls run that list, fused. Where the function would take another path (other shapes, another
+    branch), it is captured again.
+
+    Parameters
+    ----------
+    model : callable, optional
+        The function or module. Without it a decorator is returned.
+    fullgraph : bool, default False
+        Raise if the function cannot be captured whole, instead of running it uncompiled.
+    dynamic : bool, optional
+        Accepted and ignored: a program for other sizes is captured when they come.
+    backend : str, optional
+        ``"numba"`` compiles loops with Numba (the extra ``compile``); ``"numpy"`` needs no compiler. By default Numba
+        where it is installed; other names count as the default.
+    mode, options : optional
+        Accepted and ignored.
+    disable : bool, default False
+        Return `model` itself.
+
+    Returns
+    -------
+    callable
+        The compiled function; for a module, a module of the same parameters.
+
+    Raises
+    ------
+    AssertionError
+        If `model` is not callable.
 
     Examples
     --------

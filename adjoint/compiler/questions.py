@@ -27,7 +27,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_compiling() -> bool:
-    """Return whether the calls that are being made are written down for a compiled program."""
+    """Return whether the running call is being captured by `adjoint.compile`.
+
+    Returns
+    -------
+    bool
+        True while a function is captured, else False.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> @adjoint.compile
+    ... def double(x):
+    ...     seen.append(adjoint.compiler.is_compiling())
+    ...     return 2 * x
+    >>> double(adjoint.tensor(1.0)), seen
+    (tensor(2.), [True])
+    >>> adjoint.compiler.is_compiling()
+    False
+    """
     return is_captured()
 
 

@@ -119,10 +119,23 @@ default_generator.seed()
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Seed the default generator.
+    """Seed the default generator, so that the same random numbers follow in every run.
+
+    Parameters
+    ----------
+    seed : int
+        From ``-2**63`` to ``2**64 - 1``.
+
+    Returns
+    -------
+    Generator
+        The default generator.
 
     Examples
     --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.randn(2)
+    tensor([ 1.5410, -0.2934])
     >>> _ = adjoint.manual_seed(0)
     >>> adjoint.randn(2)
     tensor([ 1.5410, -0.2934])
@@ -141,12 +154,47 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """Return the state of the default generator."""
+    """Return the state of the default generator, which `set_rng_state` takes.
+
+    Returns
+    -------
+    Tensor
+        Bytes: one dimension, of dtype uint8, on the CPU.
+
+    Examples
+    --------
+    >>> state = adjoint.get_rng_state()
+    >>> first = adjoint.rand(3)
+    >>> adjoint.set_rng_state(state)
+    >>> adjoint.equal(adjoint.rand(3), first)
+    True
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Set the state of the default generator."""
+    """Let the default generator go on from a state that `get_rng_state` returned.
+
+    Parameters
+    ----------
+    new_state : Tensor
+        Bytes, of dtype uint8.
+
+    Raises
+    ------
+    TypeError
+        If `new_state` is no tensor of bytes.
+    RuntimeError
+        If it has another size than a state has.
+
+    Examples
+    --------
+    >>> state = adjoint.get_rng_state()
+    >>> first = adjoint.rand(3)
+    >>> adjoint.set_rng_state(state)
+    >>> adjoint.equal(adjoint.rand(3), first)
+    True
+    """
     default_generator.set_state(new_state)
 
 
@@ -154,7 +202,21 @@ def set_rng_state(new_state: Tensor) -> None:
 def fork_rng(
     devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str = "cuda", **kwargs: object
 ) -> Iterator[None]:
-    """Draw random numbers inside the context without those after it noticing.
+    """Use random numbers inside the context without changing those that follow after it.
+
+    Parameters
+    ----------
+    devices : iterable, optional
+        Accepted and not used: all devices share one generator.
+    enabled : bool, default True
+        False makes the context do nothing.
+    device_type : str, default "cuda"
+        Accepted and not used.
+
+    Yields
+    ------
+    None
+        The state of the default generator is restored at the end.
 
     Examples
     --------

@@ -12,9 +12,33 @@ _ids = itertools.count().__next__
 
 
 class RemovableHandle:
-    """Removes a hook: by `remove`, or at the end of a ``with`` block.
+    """What registering a hook returns: `remove` takes the hook out, and so does the end of a ``with`` block.
 
-    It refers to the dict of hooks weakly where the dict allows, so that it saves nothing alive.
+    Parameters
+    ----------
+    hooks : dict
+        Where the hook is registered, by number. It is held weakly where that is possible.
+    hook : callable, optional
+        Put into `hooks` under the handle's number, `id`.
+    extra_dict : dict or list of dict, optional
+        Further dicts to take the number out of.
+
+    Raises
+    ------
+    TypeError
+        If `hook` is not callable.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Linear(2, 1)
+    >>> handle = layer.register_forward_hook(lambda module, args, output: print("called"))
+    >>> _ = layer(adjoint.ones(2))
+    called
+    >>> handle.remove()
+    >>> _ = layer(adjoint.ones(2))
+    >>> with layer.register_forward_hook(lambda module, args, output: print("called")):
+    ...     _ = layer(adjoint.ones(2))
+    called
     """
 
     def __init__(

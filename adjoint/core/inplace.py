@@ -39,11 +39,14 @@ ndarray = np.ndarray
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
 
-def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Callable[..., Tensor]:
+def inplace(
+    primitive: Primitive, host: Callable[..., None] | None = None, *, summary: str = "", example: str = ""
+) -> Callable[..., Tensor]:
     """Return the in-place form of a primitive: writes into its first input and returns it.
 
     `host` is called as `Op.into` is, of arrays of NumPy's only, where it is quicker than the kernel. The CPU may
-    override it, by the name of the in-place form.
+    override it, by the name of the in-place form. The docstring names the out-of-place function, or begins with
+    `summary`, and ends with `example`.
     """
     op = primitive.op
     arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
@@ -89,7 +92,37 @@ def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Ca
     if arity == 2 and op.name in _OF_TENSORS:
         call = _of_tensors(op, call)
     call.__name__ = call.__qualname__ = f"{op.name}_"
+    call.__doc__ = _described(op, summary, example)
     return call
+
+
+_PUBLIC = {"conj": "conj_physical", "div_floor": "floor_divide"}  # functions with another name than their op
+
+
+def _described(op: Op, summary: str, example: str) -> str:
+    """Return the docstring of an in-place form."""
+    name = _PUBLIC.get(op.name, op.name)
+    summary = summary or f"In-place version of `{name}`: the result is written into `input`."
+    kind = "Tensor" if op.name in _OF_TENSORS else "Tensor or number"
+    other = f"\n    other : {kind}\n        As for `{name}`." if len(op.inputs) == 2 else ""
+    examples = f"\n\n    Examples\n    --------\n    {example.strip()}" if example else ""
+    return f"""{summary}
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.{other}
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its shape or dtype.{examples}
+    """
 
 
 # Ops of which a number cannot be the second operand, and what that is called.

@@ -104,10 +104,17 @@ def is_with(place: tuple[Any, int]) -> bool:
 
 
 def is_grad_enabled() -> bool:
-    """Return whether ops in this thread are being recorded.
+    """Return whether ops in this thread are being recorded for gradients.
+
+    Returns
+    -------
+    bool
+        True unless inside of `no_grad`, `inference_mode` or ``set_grad_enabled(False)``.
 
     Examples
     --------
+    >>> adjoint.is_grad_enabled()
+    True
     >>> with adjoint.no_grad():
     ...     adjoint.is_grad_enabled()
     False

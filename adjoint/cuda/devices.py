@@ -25,7 +25,21 @@ __all__ = [
 
 
 class OutOfMemoryError(RuntimeError):
-    """A GPU has no memory left."""
+    """A GPU has no memory left.
+
+    Examples
+    --------
+    Free what the pool holds, and run again on smaller batches:
+
+    >>> def loss_of(model, x):
+    ...     try:
+    ...         return model(x)
+    ...     except adjoint.cuda.OutOfMemoryError:
+    ...         adjoint.cuda.empty_cache()
+    ...         return adjoint.cat([model(part) for part in x.chunk(2)])
+    >>> loss_of(adjoint.nn.Identity(), adjoint.ones(4)).shape
+    adjoint.Size([4])
+    """
 
 
 class DeferredCudaCallError(Exception):
@@ -61,31 +75,93 @@ def index_of(device: DeviceLike) -> int:
 def is_available() -> bool:
     """Return whether tensors can be put on a GPU.
 
+    Returns
+    -------
+    bool
+        True if CuPy is installed and finds a GPU.
+
     Examples
     --------
-    >>> adjoint.cuda.is_available() in (True, False)
-    True
+    >>> device = adjoint.device("cuda" if adjoint.cuda.is_available() else "cpu")
+    >>> adjoint.ones(2, device=device).sum().item()
+    2.0
     """
     return module() is not None
 
 
 def device_count() -> int:
-    """Return the number of GPUs."""
+    """Return the number of GPUs.
+
+    Returns
+    -------
+    int
+        0 where there is no GPU, or no CuPy.
+
+    Examples
+    --------
+    >>> (adjoint.cuda.device_count() > 0) == adjoint.cuda.is_available()
+    True
+    """
     return gpu.count()
 
 
 def current_device() -> int:
-    """Return the number of the GPU in use."""
+    """Return the index of the current GPU, on which ``device="cuda"`` makes tensors.
+
+    Returns
+    -------
+    int
+        Counted from 0.
+
+    Raises
+    ------
+    NoGPUError
+        If there is no GPU; a RuntimeError and an AssertionError.
+
+    Examples
+    --------
+    >>> if adjoint.cuda.is_available():
+    ...     assert 0 <= adjoint.cuda.current_device() < adjoint.cuda.device_count()
+    """
     return int(required().cuda.runtime.getDevice())
 
 
 def set_device(device: DeviceLike) -> None:
-    """Use another GPU from now on."""
+    """Make another GPU the current one, on which ``device="cuda"`` makes tensors from now on.
+
+    Parameters
+    ----------
+    device : int, str or device
+        The GPU: ``1``, ``"cuda:1"`` or ``adjoint.device("cuda", 1)``.
+
+    Raises
+    ------
+    NoGPUError
+        If there is no GPU.
+    ValueError
+        If `device` is not a GPU.
+
+    Examples
+    --------
+    >>> if adjoint.cuda.is_available():
+    ...     adjoint.cuda.set_device(0)
+    """
     required().cuda.Device(index_of(device)).use()
 
 
 class device:
-    """A context in which another GPU is in use."""
+    """A context in which another GPU is the current one.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; None, or a negative index, changes nothing. Without a GPU the context does nothing.
+
+    Examples
+    --------
+    >>> with adjoint.cuda.device(0):
+    ...     x = adjoint.ones(2, device="cuda" if adjoint.cuda.is_available() else "cpu")
+    """
 
     def __init__(self, device: DeviceLike) -> None:
         self.idx = index_of(device) if module() is not None else -1
@@ -111,7 +187,27 @@ class device_of(device):
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until the GPU has done all it was given; raise if it met an index out of bounds on the way."""
+    """Wait until a GPU has finished all work that it was given.
+
+    Time GPU code between two calls of this: other calls return before the GPU is done.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Raises
+    ------
+    NoGPUError
+        If there is no GPU.
+    IndexError
+        If a kernel met an index out of bounds since the last check.
+
+    Examples
+    --------
+    >>> if adjoint.cuda.is_available():
+    ...     adjoint.cuda.synchronize()
+    """
     required()
     _loaded().synchronize(index_of(device))
 
@@ -140,12 +236,54 @@ def _properties(device: DeviceLike) -> dict[str, Any]:
 
 
 def get_device_name(device: DeviceLike = None) -> str:
-    """Return the name of a GPU."""
+    """Return the name of a GPU.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Returns
+    -------
+    str
+        As the driver reports it, ``"NVIDIA H200"`` for example.
+
+    Raises
+    ------
+    NoGPUError
+        If there is no GPU.
+
+    Examples
+    --------
+    >>> if adjoint.cuda.is_available():
+    ...     assert isinstance(adjoint.cuda.get_device_name(0), str)
+    """
     return str(_properties(device)["name"].decode())
 
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
-    """Return the compute capability of a GPU."""
+    """Return the compute capability of a GPU.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Returns
+    -------
+    tuple of int
+        Major and minor version: ``(9, 0)`` for an H200.
+
+    Raises
+    ------
+    NoGPUError
+        If there is no GPU.
+
+    Examples
+    --------
+    >>> if adjoint.cuda.is_available():
+    ...     major, minor = adjoint.cuda.get_device_capability()
+    """
     found = _properties(device)
     return int(found["major"]), int(found["minor"])
 
@@ -169,37 +307,155 @@ class _Properties:
 
 
 def get_device_properties(device: DeviceLike = None) -> _Properties:
-    """Return name, memory and other properties of a GPU."""
+    """Return name, memory and other properties of a GPU.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Returns
+    -------
+    object
+        With the attributes `name`, `major` and `minor` (the compute capability), `total_memory` in bytes,
+        `multi_processor_count` and `warp_size`.
+
+    Raises
+    ------
+    NoGPUError
+        If there is no GPU.
+
+    Examples
+    --------
+    >>> if adjoint.cuda.is_available():
+    ...     assert adjoint.cuda.get_device_properties(0).total_memory > 0
+    """
     return _Properties(_properties(device))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether the GPU in use computes with bfloat16."""
+    """Return whether the current GPU computes with bfloat16.
+
+    Parameters
+    ----------
+    including_emulation : bool, default True
+        Count GPUs that convert to float32 and back. False asks for bfloat16 arithmetic of the GPU itself: compute
+        capability 8.0 or later.
+
+    Returns
+    -------
+    bool
+        False without a GPU.
+
+    Examples
+    --------
+    >>> dtype = adjoint.bfloat16 if adjoint.cuda.is_bf16_supported() else adjoint.float32
+    """
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Return the bytes of GPU memory that tensors use."""
+    """Return the bytes of GPU memory that tensors use now.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Returns
+    -------
+    int
+        0 without a GPU.
+
+    Examples
+    --------
+    >>> before = adjoint.cuda.memory_allocated()
+    >>> x = adjoint.ones(1000)  # on the CPU
+    >>> adjoint.cuda.memory_allocated() - before
+    0
+    """
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Return the bytes of GPU memory that the pool holds."""
+    """Return the bytes of GPU memory that the pool holds, in use or free.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Returns
+    -------
+    int
+        0 without a GPU.
+
+    Examples
+    --------
+    >>> adjoint.cuda.memory_reserved() >= adjoint.cuda.memory_allocated()
+    True
+    """
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    """Return the most bytes that tensors used, to a thousandth or a megabyte; small ones that wait for use count."""
+    """Return the most bytes of GPU memory that tensors used since `reset_peak_memory_stats` or the start.
+
+    Increases below 1 MiB, or below a thousandth of the peak, may be missed. Freed small arrays that wait for reuse may
+    count.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Returns
+    -------
+    int
+        0 without a GPU.
+
+    Examples
+    --------
+    >>> adjoint.cuda.reset_peak_memory_stats()
+    >>> adjoint.cuda.max_memory_allocated() >= adjoint.cuda.memory_allocated()
+    True
+    """
     return memory_stats(device)["allocated_bytes.all.peak"]
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
-    """Return the most bytes that the pool held."""
+    """Return the most bytes of GPU memory that the pool held since `reset_peak_memory_stats` or the start.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one.
+
+    Returns
+    -------
+    int
+        0 without a GPU.
+
+    Examples
+    --------
+    >>> adjoint.cuda.max_memory_reserved() >= adjoint.cuda.memory_reserved()
+    True
+    """
     return memory_stats(device)["reserved_bytes.all.peak"]
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Let the most bytes be those that are used now."""
+    """Restart `max_memory_allocated` and `max_memory_reserved` from what is in use now.
+
+    Parameters
+    ----------
+    device : int, str, device or None
+        The GPU; by default the current one. Without a GPU the call does nothing.
+
+    Examples
+    --------
+    >>> adjoint.cuda.reset_peak_memory_stats()
+    """
     if is_available():
         _loaded().reset_peak(index_of(device))
 
@@ -208,7 +464,16 @@ reset_max_memory_allocated = reset_peak_memory_stats
 
 
 def empty_cache() -> None:
-    """Give memory that the pool holds without using it back to the GPU."""
+    """Return the pool's free memory to the GPU, for other programs to use.
+
+    Tensors keep theirs. Without a GPU the call does nothing.
+
+    Examples
+    --------
+    >>> adjoint.cuda.empty_cache()
+    >>> adjoint.cuda.memory_reserved() >= adjoint.cuda.memory_allocated()
+    True
+    """
     if is_available():
         _loaded().empty_cache()
 
@@ -236,11 +501,35 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
 
 
 def manual_seed(seed: int) -> None:
-    """Do nothing: `adjoint.manual_seed` seeds the generator that GPUs draw from too."""
+    """Do nothing: `adjoint.manual_seed` seeds the generator for the CPU and for GPUs.
+
+    Parameters
+    ----------
+    seed : int
+        Ignored.
+
+    Examples
+    --------
+    >>> adjoint.cuda.manual_seed(0)  # not enough
+    >>> adjoint.manual_seed(0).initial_seed()  # this is
+    0
+    """
 
 
 def manual_seed_all(seed: int) -> None:
-    """Do nothing: `adjoint.manual_seed` seeds the generator that GPUs draw from too."""
+    """Do nothing: `adjoint.manual_seed` seeds the generator for the CPU and for all GPUs.
+
+    Parameters
+    ----------
+    seed : int
+        Ignored.
+
+    Examples
+    --------
+    >>> adjoint.cuda.manual_seed_all(0)  # not enough
+    >>> adjoint.manual_seed(0).initial_seed()  # this is
+    0
+    """
 
 
 def seed() -> None:

@@ -71,7 +71,27 @@ class Chances(Distribution):
 
 
 class Bernoulli(Chances, ExponentialFamily):
-    """One with the probability `probs` (or log-odds `logits`), zero otherwise."""
+    """One with the probability `probs`, zero otherwise.
+
+    ``P(x) = probs^x (1 - probs)^(1 - x)`` for x in {0, 1}; mean `probs`, variance ``probs (1 - probs)``.
+
+    Parameters
+    ----------
+    probs : Tensor or float, optional
+        The probability of one, in [0, 1]. Give this or `logits`.
+    logits : Tensor or float, optional
+        The log-odds ``log(probs / (1 - probs))``, any real number.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> coin = adjoint.distributions.Bernoulli(0.25)
+    >>> coin.log_prob(adjoint.tensor([0.0, 1.0])).exp()
+    tensor([0.7500, 0.2500])
+    >>> coin.mean, coin.variance
+    (tensor(0.2500), tensor(0.1875))
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
@@ -313,7 +333,27 @@ class RelaxedBernoulli(Relaxed):
 
 
 class Geometric(Chances):
-    """How many trials fail before the first success, of the probability `probs` (or log-odds `logits`)."""
+    """The number of failures before the first success.
+
+    ``P(k) = (1 - probs)^k probs`` for k = 0, 1, 2, ...; mean ``1 / probs - 1``.
+
+    Parameters
+    ----------
+    probs : Tensor or float, optional
+        The probability of a success, in (0, 1]. Give this or `logits`.
+    logits : Tensor or float, optional
+        The log-odds of a success.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> waiting = adjoint.distributions.Geometric(0.25)
+    >>> waiting.mean
+    tensor(3.)
+    >>> waiting.log_prob(adjoint.tensor([0.0, 1.0])).exp()
+    tensor([0.2500, 0.1875])
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer

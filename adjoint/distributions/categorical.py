@@ -25,12 +25,26 @@ __all__ = [
 
 
 class Categorical(Chances):
-    """An index, with probabilities in proportion to `probs` or log-probabilities `logits` up to a constant.
+    """An index from 0 to K - 1, with given probabilities.
+
+    ``P(i) = probs[i] / Σ probs``, or ``softmax(logits)[i]``. Dimensions before the last make a batch.
+
+    Parameters
+    ----------
+    probs : Tensor, optional
+        Nonnegative weights of shape ``(..., K)``; they are divided by their sum. Give this or `logits`.
+    logits : Tensor, optional
+        Log-probabilities up to a constant, of shape ``(..., K)``.
+    validate_args : bool, optional
+        Whether to check parameters and values.
 
     Examples
     --------
-    >>> adjoint.distributions.Categorical(probs=adjoint.tensor([1.0, 3.0])).log_prob(adjoint.tensor(1)).exp()
-    tensor(0.7500)
+    >>> die = adjoint.distributions.Categorical(probs=adjoint.tensor([1.0, 3.0]))
+    >>> die.log_prob(adjoint.tensor([0, 1])).exp()
+    tensor([0.2500, 0.7500])
+    >>> die.sample((100,)).max() < 2
+    tensor(True)
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -129,7 +143,25 @@ class _OfCategorical(Distribution):
 
 
 class OneHotCategorical(_OfCategorical):
-    """A one-hot vector, with probabilities in proportion to `probs`, or given by `logits`."""
+    """A one-hot vector of length K: an index of a categorical distribution, encoded.
+
+    Parameters
+    ----------
+    probs : Tensor, optional
+        Nonnegative weights of shape ``(..., K)``; they are divided by their sum. Give this or `logits`.
+    logits : Tensor, optional
+        Log-probabilities up to a constant, of shape ``(..., K)``.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> die = adjoint.distributions.OneHotCategorical(probs=adjoint.tensor([1.0, 0.0, 0.0]))
+    >>> die.sample()
+    tensor([1., 0., 0.])
+    >>> die.event_shape
+    adjoint.Size([3])
+    """
 
     support = constraints.one_hot
     has_enumerate_support = True
@@ -231,7 +263,29 @@ class RelaxedOneHotCategorical(Relaxed):
 
 
 class Multinomial(_OfCategorical):
-    """How often each outcome comes up in `total_count` draws of a categorical distribution."""
+    """How often each of K outcomes comes up in `total_count` independent trials.
+
+    ``P(k) = n! / (k₁! ... k_K!) · Π probsᵢ^kᵢ`` for counts that sum to ``n = total_count``.
+
+    Parameters
+    ----------
+    total_count : int, default 1
+        The number of trials.
+    probs : Tensor, optional
+        Nonnegative weights of shape ``(..., K)``; they are divided by their sum. Give this or `logits`.
+    logits : Tensor, optional
+        Log-probabilities up to a constant, of shape ``(..., K)``.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> votes = adjoint.distributions.Multinomial(10, adjoint.tensor([1.0, 4.0]))
+    >>> votes.mean
+    tensor([2., 8.])
+    >>> votes.sample().sum()
+    tensor(10.)
+    """
 
     _copied = ("total_count",)
 

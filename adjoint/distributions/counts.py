@@ -18,7 +18,23 @@ __all__ = ["Binomial", "NegativeBinomial", "Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """A Poisson distribution: how many events come in a unit of time, at `rate`."""
+    """A Poisson distribution: how many events come in a unit of time.
+
+    ``P(k) = rate^k exp(-rate) / k!`` for k = 0, 1, 2, ...; mean and variance `rate`.
+
+    Parameters
+    ----------
+    rate : Tensor or float
+        The mean number of events, nonnegative.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> counts = adjoint.distributions.Poisson(2.0)
+    >>> counts.log_prob(adjoint.tensor([0.0, 1.0, 2.0])).exp()
+    tensor([0.1353, 0.2707, 0.2707])
+    """
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
@@ -76,7 +92,30 @@ class _Counted(Chances):
 
 
 class Binomial(_Counted):
-    """How many of `total_count` trials succeed, each with the probability `probs` (or log-odds `logits`)."""
+    """The number of successes in `total_count` independent trials.
+
+    ``P(k) = C(n, k) probs^k (1 - probs)^(n - k)`` for k = 0, ..., n with ``n = total_count``; mean ``n probs``,
+    variance ``n probs (1 - probs)``.
+
+    Parameters
+    ----------
+    total_count : Tensor or int, default 1
+        The number of trials, a nonnegative integer.
+    probs : Tensor or float, optional
+        The probability of a success, in [0, 1]. Give this or `logits`.
+    logits : Tensor or float, optional
+        The log-odds of a success.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> flips = adjoint.distributions.Binomial(10, adjoint.tensor([0.5, 0.1]))
+    >>> flips.mean
+    tensor([5., 1.])
+    >>> flips.log_prob(adjoint.tensor(5.0)).exp()
+    tensor([0.2461, 0.0015])
+    """
 
     arg_constraints = {
         "total_count": constraints.nonnegative_integer,

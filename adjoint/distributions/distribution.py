@@ -31,11 +31,46 @@ def _everywhere(holds: Tensor) -> bool:
 
 
 class Distribution:
-    """A probability distribution, or a batch of them.
+    """A probability distribution, or a batch of them: the base class.
 
-    A sample has the shape ``sample_shape + batch_shape + event_shape``: so many draws, of so many
-    distributions that differ in their parameters, each of an event of this shape. Parameters and values are
-    checked against `arg_constraints` and `support` unless ``validate_args=False``.
+    A sample has the shape ``sample_shape + batch_shape + event_shape``: so many samples, of so many distributions that
+    differ in their parameters, each of an event of this shape. A subclass defines `arg_constraints`, `support`,
+    `log_prob` and `sample` or `rsample`; the gradients of `rsample` reach the parameters.
+
+    Parameters
+    ----------
+    batch_shape : Size, default ()
+        The shape of the batch.
+    event_shape : Size, default ()
+        The shape of one event: ``()`` for numbers, ``(n,)`` for vectors.
+    validate_args : bool, optional
+        Whether to check parameters against `arg_constraints` and values against `support`; True unless Python runs with
+        ``-O``, or as `set_default_validate_args` says.
+
+    Raises
+    ------
+    ValueError
+        When a parameter, or a value given to `log_prob`, violates its constraint.
+
+    Examples
+    --------
+    >>> normals = adjoint.distributions.Normal(adjoint.tensor([0.0, 10.0]), 1.0)
+    >>> normals.batch_shape, normals.event_shape
+    (adjoint.Size([2]), adjoint.Size([]))
+    >>> normals.sample((3,)).shape
+    adjoint.Size([3, 2])
+    >>> class Constant(adjoint.distributions.Distribution):
+    ...     arg_constraints = {"at": adjoint.distributions.constraints.real}
+    ...     support = adjoint.distributions.constraints.real
+    ...
+    ...     def __init__(self, at):
+    ...         self.at = at
+    ...         super().__init__(at.shape)
+    ...
+    ...     def rsample(self, sample_shape=()):
+    ...         return self.at.expand(self._extended_shape(sample_shape))
+    >>> Constant(adjoint.tensor(2.0)).sample((2,))
+    tensor([2., 2.])
     """
 
     has_rsample = False

@@ -106,7 +106,34 @@ class _NormalVector(Distribution):
 
 
 class MultivariateNormal(_NormalVector, _Factored):
-    """Normal vectors of mean `loc`, and of one of covariance, precision, or a Cholesky factor of the covariance."""
+    """Normal vectors of mean `loc`, and of a covariance given in one of three ways.
+
+    ``p(x) = exp(-½ (x - loc)ᵀ Σ⁻¹ (x - loc)) / √((2π)^n det Σ)`` for real vectors x of length n. The gradients of
+    `rsample` reach the parameters.
+
+    Parameters
+    ----------
+    loc : Tensor
+        The mean, of shape ``(..., n)``.
+    covariance_matrix : Tensor, optional
+        Σ, positive definite, of shape ``(..., n, n)``. Give exactly one of the three.
+    precision_matrix : Tensor, optional
+        Its inverse.
+    scale_tril : Tensor, optional
+        Its Cholesky factor: lower triangular, with a positive diagonal. This is the fastest.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> covariance = adjoint.tensor([[2.0, 1.0], [1.0, 2.0]])
+    >>> normal = adjoint.distributions.MultivariateNormal(adjoint.zeros(2), covariance)
+    >>> normal.log_prob(adjoint.zeros(2))
+    tensor(-2.3872)
+    >>> normal.scale_tril
+    tensor([[1.4142, 0.0000],
+            [0.7071, 1.2247]])
+    """
 
     arg_constraints = {
         "loc": constraints.real_vector,

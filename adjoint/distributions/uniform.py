@@ -19,7 +19,27 @@ __all__ = ["GeneralizedPareto", "Gumbel", "Kumaraswamy", "Pareto", "Uniform", "W
 
 
 class Uniform(Distribution):
-    """The uniform distribution on [low, high)."""
+    """The uniform distribution on [low, high).
+
+    ``p(x) = 1 / (high - low)`` inside, 0 outside. The gradients of `rsample` reach both bounds.
+
+    Parameters
+    ----------
+    low : Tensor or float
+        The lower bound, included.
+    high : Tensor or float
+        The upper bound, excluded; greater than `low`.
+    validate_args : bool, optional
+        Whether to check parameters and values; if not, values outside have the log-density -inf.
+
+    Examples
+    --------
+    >>> uniform = adjoint.distributions.Uniform(0.0, adjoint.tensor([1.0, 5.0]))
+    >>> uniform.mean
+    tensor([0.5000, 2.5000])
+    >>> uniform.log_prob(adjoint.tensor(0.5)).exp()
+    tensor([1.0000, 0.2000])
+    """
 
     has_rsample = True
 

@@ -75,7 +75,30 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 
 
 class lazy_property:
-    """A property that is computed at its first reading, with gradients, and then stays."""
+    """A property that is computed at its first reading, with gradients, and then stored.
+
+    Parameters
+    ----------
+    wrapped : callable
+        The method that computes it.
+
+    Examples
+    --------
+    >>> class Circle:
+    ...     def __init__(self, radius):
+    ...         self.radius = radius
+    ...
+    ...     @adjoint.distributions.utils.lazy_property
+    ...     def area(self):
+    ...         print("computed")
+    ...         return adjoint.pi * self.radius**2
+    >>> circle = Circle(adjoint.tensor(1.0))
+    >>> circle.area
+    computed
+    tensor(3.1416)
+    >>> circle.area
+    tensor(3.1416)
+    """
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped

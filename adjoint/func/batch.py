@@ -32,17 +32,29 @@ def vmap(
 
     Parameters
     ----------
-    func
+    func : callable
         A function of tensors (and anything else) that returns tensors; it sees one element of the batch.
-    in_dims
+    in_dims : int, None or nested, default 0
         Which dimension of each argument is the batch; None where an argument is the same for all. A number
         for all arguments, or a tuple that follows the structure of the arguments.
-    out_dims
+    out_dims : int, None or nested, default 0
         Where the batch goes in each result; None where a result does not depend on the batch.
-    randomness
-        Whether random numbers inside are the "same" for the batch, "different", or an "error".
-    chunk_size
+    randomness : {"error", "same", "different"}
+        Whether random numbers inside are an error, the same for the whole batch, or different for each element.
+    chunk_size : int, optional
         How many elements to run at a time; None for all at once.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `func` with the batch dimensions of `in_dims`; its results have those of `out_dims`.
+
+    Raises
+    ------
+    ValueError
+        If the sizes of the batch dimensions differ, or no argument has one.
+    RuntimeError
+        If `func` branches on values, ``if x > 0``, or needs random numbers with ``randomness="error"``.
 
     Examples
     --------
@@ -51,6 +63,8 @@ def vmap(
     >>> vmap(grad(lambda w, x: (w * x).sum() ** 2), in_dims=(None, 0))(weight, xs)  # per-sample gradients
     tensor([[2., 0.],
             [0., 4.]])
+    >>> vmap(adjoint.dot, in_dims=(1, 1))(adjoint.ones(2, 3), adjoint.ones(2, 3))  # columns
+    tensor([2., 2., 2.])
     """
     _check_randomness_arg(randomness)
     if chunk_size is not None and not chunk_size > 0:

@@ -16,18 +16,43 @@ def functional_call(
 ) -> Any:  # fmt: skip
     """Call a module with other parameters and buffers than its own, given by name.
 
+    The module is as before afterwards. `adjoint.func.grad` of a function that calls this gives gradients by name.
+
     Parameters
     ----------
-    module
+    module : Module
         The module to call.
-    parameter_and_buffer_dicts
-        A dict from names to tensors, or several of them.
-    args, kwargs
-        What to call it with; `args` that is not a tuple is the one argument.
-    tie_weights
+    parameter_and_buffer_dicts : dict or sequence of dict
+        From names, as in `state_dict`, to tensors. Names that are missing keep the module's own tensors.
+    args : tuple or any, optional
+        Positional arguments; what is not a tuple is the one argument.
+    kwargs : dict, optional
+        Keyword arguments.
+    tie_weights : bool, default True
         Whether a tensor given for one name replaces it under its other names too.
-    strict
-        Whether the names must be exactly those of the module.
+    strict : bool, default False
+        Raise unless the names are exactly those of the module.
+
+    Returns
+    -------
+    any
+        What the module returns.
+
+    Raises
+    ------
+    ValueError
+        If two of the dicts share a name.
+
+    Examples
+    --------
+    >>> from adjoint.func import functional_call, grad
+    >>> model = adjoint.nn.Linear(2, 1)
+    >>> params = {"weight": adjoint.tensor([[1.0, 2.0]]), "bias": adjoint.zeros(1)}
+    >>> x = adjoint.tensor([3.0, 4.0])
+    >>> functional_call(model, params, x)
+    tensor([11.])
+    >>> grad(lambda p: functional_call(model, p, x).sum())(params)
+    {'weight': tensor([[3., 4.]]), 'bias': tensor([1.])}
     """
     tensors = _merged(parameter_and_buffer_dicts)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)

@@ -28,18 +28,26 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
     Parameters
     ----------
-    func
+    func : callable
         A function that returns a tensor of one element; with `has_aux`, a pair of that and anything else.
-    argnums
-        Which arguments to differentiate by: a number, or a tuple of them for a tuple of gradients.
-    has_aux
+    argnums : int or tuple of int, default 0
+        Which arguments to differentiate by; a tuple gives a tuple of gradients.
+    has_aux : bool, default False
         Whether `func` returns (output, aux); the result is then (gradient, aux).
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `func`. A gradient has the structure and the shapes of its argument: a tensor, or a
+        dict, list or tuple of tensors.
 
     Examples
     --------
     >>> from adjoint.func import grad
     >>> grad(grad(adjoint.sin))(adjoint.tensor(0.5))
     tensor(-0.4794)
+    >>> grad(lambda x, y: x * y**2, argnums=(0, 1))(adjoint.tensor(2.0), adjoint.tensor(3.0))
+    (tensor(9.), tensor(12.))
     """
 
     @functools.wraps(func)

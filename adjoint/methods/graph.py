@@ -65,7 +65,31 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Start (or stop) recording what is computed from this leaf."""
+    """Set in place whether ops on this leaf are recorded.
+
+    Parameters
+    ----------
+    requires_grad : bool, default True
+        False stops the recording; gradients are then neither computed nor added to ``.grad``.
+
+    Returns
+    -------
+    Tensor
+        This tensor.
+
+    Raises
+    ------
+    RuntimeError
+        If an op has made the tensor, or its dtype is neither floating nor complex.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.requires_grad_()
+    tensor([1., 2.], requires_grad=True)
+    >>> x.requires_grad_(False)
+    tensor([1., 2.])
+    """
     if not isinstance(requires_grad, bool):
         raise TypeError(
             "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
@@ -152,7 +176,33 @@ def retain_grad(self: Tensor) -> None:
 
 
 def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
-    """Call ``hook(grad)`` whenever the gradient of this tensor is complete; it may return another."""
+    """Call a function with the gradient of this tensor in every backward pass that computes it.
+
+    Parameters
+    ----------
+    hook : callable
+        Called as ``hook(grad)``. What it returns, if not None, takes the place of the gradient. It must not write into
+        `grad`.
+
+    Returns
+    -------
+    RemovableHandle
+        Its ``remove()`` takes the hook out.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor requires no gradient.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 10)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([10., 10.])
+    >>> handle.remove()
+    """
     if self.node is None:
         below = history_below(self) if modes.unusual else None
         if below is not None:
@@ -180,7 +230,36 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHand
 def backward(
     self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
-    """Compute gradients of this tensor and add them to the ``.grad`` of the leaves it depends on."""
+    """Compute the gradients of this tensor, and add them to the ``.grad`` of the leaves that it depends on.
+
+    Parameters
+    ----------
+    gradient : Tensor, optional
+        The gradient of some scalar by this tensor, of its shape. It may be left out if this tensor has one element;
+        then it is 1.
+    retain_graph : bool, optional
+        Keep what the graph has saved, so that it can be used for another backward pass. Defaults to `create_graph`.
+    create_graph : bool, default False
+        Record the backward pass, so that gradients can be differentiated again.
+    inputs : Tensor or sequence of Tensor, optional
+        Add gradients to these tensors only. Defaults to all leaves.
+
+    Raises
+    ------
+    RuntimeError
+        If `gradient` is missing and the tensor has several elements, if nothing that it was computed from requires a
+        gradient, or if the graph was freed by an earlier pass.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x**2).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    >>> (x**2).backward(adjoint.tensor([10.0, 0.0]))  # gradients add up
+    >>> x.grad
+    tensor([22.,  4.])
+    """
     global _backward
     if _backward is None:
         # The engine's front door stands below the class that it takes.
@@ -191,7 +270,21 @@ def backward(
 
 
 def detach(self: Tensor) -> Tensor:
-    """Return a tensor that shares this one's memory but not its history."""
+    """Return a tensor with the same elements and no history: gradients do not flow through it.
+
+    Returns
+    -------
+    Tensor
+        It shares memory with this one and requires no gradient.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> scale = x.sum().detach()  # a constant for the gradient
+    >>> (x * scale).sum().backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
     array = self.array
     if modes.unusual and isinstance(array, Payload):
         edge_of(self)  # a view of what was written since becomes up to date
@@ -207,7 +300,25 @@ def detach(self: Tensor) -> Tensor:
 
 
 def detach_(self: Tensor) -> Tensor:
-    """Forget this tensor's history."""
+    """Forget this tensor's history, in place: it becomes a leaf that requires no gradient.
+
+    Returns
+    -------
+    Tensor
+        This tensor.
+
+    Raises
+    ------
+    RuntimeError
+        If this tensor is a view: use `detach`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> state = x * 2
+    >>> state.detach_()
+    tensor([2., 4.])
+    """
     if self.lineage is not None or (modes.unusual and _is_made_dual(self)):
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "

@@ -19,7 +19,25 @@ from ..ops import shape as shapes
 
 
 def item(self: Tensor) -> Any:
-    """Return the only element as a Python number."""
+    """Return the only element as a Python number.
+
+    Returns
+    -------
+    bool, int, float or complex
+        By the dtype. It has no history: gradients do not flow through it.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor has several elements, or none.
+
+    Examples
+    --------
+    >>> adjoint.tensor([2.5]).item()
+    2.5
+    >>> (adjoint.tensor([1, 2, 3]) > 1).sum().item()
+    2
+    """
     if not isinstance(self, TensorBase):
         raise TypeError(f"descriptor 'item' of Tensor doesn't apply to a '{type(self).__name__}' object")
     if self.numel() != 1:
@@ -32,12 +50,51 @@ def item(self: Tensor) -> Any:
 
 
 def tolist(self: Tensor) -> Any:
-    """Return the elements as nested lists of Python numbers."""
+    """Return the elements as nested lists of Python numbers.
+
+    Returns
+    -------
+    list, or a number
+        As many levels of lists as there are dimensions; of a scalar, the number itself.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    >>> adjoint.tensor(0.5).tolist()
+    0.5
+    """
     return convert.concrete(self, "tolist()").tolist()
 
 
 def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """Return the elements as a NumPy array that shares memory with this tensor."""
+    """Return the elements as a NumPy array that shares memory with this tensor.
+
+    Parameters
+    ----------
+    force : bool, default False
+        Detach a tensor that requires a gradient, and copy one that is not on the CPU, instead of raising.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the same shape and dtype. A write into it changes the tensor.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor requires a gradient and `force` is False.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> array = x.numpy()
+    >>> array[0] = 5.0
+    >>> x
+    tensor([5., 2.])
+    >>> adjoint.tensor([1.0], requires_grad=True).numpy(force=True)
+    array([1.], dtype=float32)
+    """
     return convert.as_numpy(self, force)
 
 

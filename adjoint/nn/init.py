@@ -32,10 +32,33 @@ _LINEAR = {
 def calculate_gain(nonlinearity: Any, param: Any = None) -> float:
     """Return the factor by which weights before a nonlinearity are scaled, so that variance is kept.
 
+    1 for linear layers and sigmoid, 5 / 3 for tanh, sqrt(2) for relu, ``sqrt(2 / (1 + param**2))`` for leaky relu, 3 /
+    4 for selu.
+
+    Parameters
+    ----------
+    nonlinearity : str
+        ``"linear"``, ``"conv1d"`` and other convolutions, ``"sigmoid"``, ``"tanh"``, ``"relu"``, ``"leaky_relu"`` or
+        ``"selu"``.
+    param : float, optional
+        The slope of a leaky relu. Defaults to 0.01.
+
+    Returns
+    -------
+    float
+        The gain.
+
+    Raises
+    ------
+    ValueError
+        If `nonlinearity` is unknown, or `param` no number.
+
     Examples
     --------
     >>> adjoint.nn.init.calculate_gain("tanh")
     1.6666666666666667
+    >>> adjoint.nn.init.calculate_gain("leaky_relu", 1.0)
+    1.0
     """
     if not isinstance(nonlinearity, str):
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
@@ -74,13 +97,57 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with values drawn evenly between `a` and `b`."""
+    """Fill with values from a uniform distribution between `a` and `b`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled in place; nothing is recorded.
+    a, b : float, default 0.0 and 1.0
+        The bounds.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.nn.init.uniform_(adjoint.empty(3), -1.0, 1.0)
+    tensor([-0.0075,  0.5364, -0.8230])
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with values drawn from a normal distribution."""
+    """Fill with values from a normal distribution.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled in place; nothing is recorded.
+    mean : float, default 0.0
+        The mean of the distribution.
+    std : float, default 1.0
+        Its standard deviation.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.nn.init.normal_(adjoint.empty(3), std=0.1)
+    tensor([ 0.1541, -0.0293, -0.2179])
+    """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -88,7 +155,33 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Fill with values drawn from a normal distribution cut off at `a` and `b`."""
+    """Fill with values from a normal distribution that is cut off at `a` and `b`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled in place; nothing is recorded.
+    mean : float, default 0.0
+        The mean of the distribution before it is cut off.
+    std : float, default 1.0
+        Its standard deviation.
+    a, b : float, default -2.0 and 2.0
+        The bounds. They are values, not multiples of `std`.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> x = adjoint.nn.init.trunc_normal_(adjoint.empty(1000), a=-1.0, b=1.0)
+    >>> bool((x.abs() <= 1).all())
+    True
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
@@ -138,7 +231,28 @@ def _draw_thinned(tensor: Tensor, mean: float, std: float, a: float, b: float, g
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one value."""
+    """Fill with one value.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled in place; nothing is recorded.
+    val : float
+        The value.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Linear(2, 3)
+    >>> _ = adjoint.nn.init.constant_(layer.bias, 0.1)
+    >>> layer.bias
+    Parameter containing:
+    tensor([0.1000, 0.1000, 0.1000], requires_grad=True)
+    """
     if isinstance(val, complex) and not tensor.is_complex():
         raise RuntimeError(f"value cannot be converted to type float without overflow: {val}")
     with no_grad():
@@ -146,18 +260,74 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled in place; nothing is recorded.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> adjoint.nn.init.ones_(adjoint.empty(3))
+    tensor([1., 1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled in place; nothing is recorded.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Linear(2, 3)
+    >>> _ = adjoint.nn.init.zeros_(layer.bias)
+    >>> layer.bias.tolist()
+    [0.0, 0.0, 0.0]
+    """
     with no_grad():
         return tensor.zero_()
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Make a matrix the identity."""
+    """Make a matrix the identity: ones on the diagonal, zeros elsewhere.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A matrix, filled in place; nothing is recorded.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ValueError
+        If `tensor` does not have two dimensions.
+
+    Examples
+    --------
+    >>> adjoint.nn.init.eye_(adjoint.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
@@ -185,14 +355,73 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill evenly so that variance is kept forward and backward (Glorot and Bengio, 2010)."""
+    """Fill from a uniform distribution, to keep variances (Glorot and Bengio, 2010).
+
+    The bound is ``gain * sqrt(6 / (fan_in + fan_out))``, below zero and above. The fans are the numbers of inputs and
+    outputs that a unit is connected with: the sizes of dimensions 1 and 0, times the size of a convolution's window.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of two or more dimensions, filled in place; nothing is recorded.
+    gain : float, default 1.0
+        The factor of the bound; see `calculate_gain`.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ValueError
+        If `tensor` has fewer than two dimensions.
+
+    Examples
+    --------
+    >>> weight = adjoint.nn.init.xavier_uniform_(adjoint.empty(200, 100))
+    >>> bool(weight.abs().max() <= (6 / (100 + 200)) ** 0.5)
+    True
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     bound = math.sqrt(3.0) * (gain * math.sqrt(2.0 / float(fan_in + fan_out)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill from a normal distribution so that variance is kept forward and backward (Glorot and Bengio, 2010)."""
+    """Fill from a normal distribution, to keep variances (Glorot and Bengio, 2010).
+
+    The standard deviation is ``gain * sqrt(2 / (fan_in + fan_out))``. The fans are the numbers of inputs and outputs
+    that a unit is connected with: the sizes of dimensions 1 and 0, times the size of a convolution's window.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of two or more dimensions, filled in place; nothing is recorded.
+    gain : float, default 1.0
+        The factor of the standard deviation; see `calculate_gain`.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ValueError
+        If `tensor` has fewer than two dimensions.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> weight = adjoint.nn.init.xavier_normal_(adjoint.empty(200, 200))
+    >>> round(weight.std().item(), 3), (2 / 400) ** 0.5
+    (0.071, 0.07071067811865475)
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
 
@@ -207,7 +436,39 @@ def _is_empty(tensor: Tensor) -> bool:
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: Any = "fan_in", nonlinearity: Any = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill evenly so that variance is kept through rectifiers (He et al., 2015)."""
+    """Fill from a uniform distribution, to keep variance through rectifiers (He et al., 2015).
+
+    The bound is ``gain * sqrt(3 / fan)``, below zero and above.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of two or more dimensions, filled in place; nothing is recorded.
+    a : float, default 0
+        The slope of the leaky relu that follows.
+    mode : {"fan_in", "fan_out"}, default "fan_in"
+        Keep the variance of outputs, by the number of inputs of a unit, or that of gradients, by the number of outputs.
+    nonlinearity : str, default "leaky_relu"
+        What follows: the gain is ``calculate_gain(nonlinearity, a)``.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ValueError
+        If `tensor` has fewer than two dimensions, or `mode` or `nonlinearity` is unknown.
+
+    Examples
+    --------
+    >>> weight = adjoint.nn.init.kaiming_uniform_(adjoint.empty(200, 100), nonlinearity="relu")
+    >>> bool(weight.abs().max() <= (2 * 3 / 100) ** 0.5)
+    True
+    """
     if _is_empty(tensor):
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
@@ -218,7 +479,40 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: Any = "fan_in", nonlinearity: Any = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill from a normal distribution so that variance is kept through rectifiers (He et al., 2015)."""
+    """Fill from a normal distribution, to keep variance through rectifiers (He et al., 2015).
+
+    The standard deviation is ``gain / sqrt(fan)``.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of two or more dimensions, filled in place; nothing is recorded.
+    a : float, default 0
+        The slope of the leaky relu that follows.
+    mode : {"fan_in", "fan_out"}, default "fan_in"
+        Keep the variance of outputs, by the number of inputs of a unit, or that of gradients, by the number of outputs.
+    nonlinearity : str, default "leaky_relu"
+        What follows: the gain is ``calculate_gain(nonlinearity, a)``.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ValueError
+        If `tensor` has fewer than two dimensions, or `mode` or `nonlinearity` is unknown.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> weight = adjoint.nn.init.kaiming_normal_(adjoint.empty(64, 32, 3, 3), mode="fan_out", nonlinearity="relu")
+    >>> round(weight.std().item(), 3), (2 / (64 * 3 * 3)) ** 0.5
+    (0.059, 0.05892556509887896)
+    """
     if _is_empty(tensor):
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
@@ -226,7 +520,35 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Make rows, or columns where there are fewer, orthonormal (Saxe et al., 2013)."""
+    """Make the rows of a matrix orthonormal, or the columns where there are fewer (Saxe et al., 2013).
+
+    Dimensions after the first count as one.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of two or more dimensions, filled in place; nothing is recorded.
+    gain : float, default 1
+        The factor of the result.
+    generator : Generator, optional
+        Where the random numbers come from. Defaults to the one that `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ValueError
+        If `tensor` has fewer than two dimensions.
+
+    Examples
+    --------
+    >>> weight = adjoint.nn.init.orthogonal_(adjoint.empty(2, 5))
+    >>> adjoint.allclose(weight @ weight.T, adjoint.eye(2), atol=1e-6)
+    True
+    """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:

@@ -21,9 +21,28 @@ def _moved(value: Any, place: Any) -> Any:
 
 
 class DataParallel(Module):
-    """A model whose batch may be spread over GPUs; here the first device takes it whole, with equal results.
+    """Call a model as torch's class of this name does, but with the whole batch on the first device.
 
-    Several processes, one for each GPU, are what `DistributedDataParallel` is for.
+    The results are the same as those of several GPUs. To train on several, use `DistributedDataParallel`.
+
+    Parameters
+    ----------
+    module : Module
+        The model; it becomes the attribute `module`, so that keys of the state dict begin with ``module.``.
+    device_ids : list, optional
+        Inputs are moved to the first of these. By default they stay where they are.
+    output_device : device, int or str, optional
+        Where results are moved. Defaults to the first of `device_ids`.
+    dim : int, default 0
+        Accepted and not used: the batch is not split.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.DataParallel(adjoint.nn.Linear(2, 1))
+    >>> model(adjoint.ones(3, 2)).shape
+    adjoint.Size([3, 1])
+    >>> list(model.state_dict())
+    ['module.weight', 'module.bias']
     """
 
     def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:

@@ -42,16 +42,32 @@ class _ParameterMeta(type):
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that a module trains; it requires grad unless told otherwise.
+    """A tensor that a module trains: assigned to a module's attribute, it is registered.
 
     Results of ops on parameters are plain tensors. A tensor of a class of one's own keeps that class, and
     counts as a Parameter all the same.
+
+    Parameters
+    ----------
+    data : Tensor, optional
+        Its elements: the parameter shares their memory. Defaults to none.
+    requires_grad : bool, default True
+        Whether gradients are computed for it.
+
+    Raises
+    ------
+    RuntimeError
+        If a gradient is required of a dtype that is neither floating nor complex.
 
     Examples
     --------
     >>> adjoint.nn.Parameter(adjoint.ones(2))
     Parameter containing:
     tensor([1., 1.], requires_grad=True)
+    >>> layer = adjoint.nn.Linear(2, 1)
+    >>> layer.scale = adjoint.nn.Parameter(adjoint.ones(1))
+    >>> [name for name, _ in layer.named_parameters()]
+    ['weight', 'bias', 'scale']
     """
 
     __torch_function__ = disabled_torch_function  # type: ignore[assignment]

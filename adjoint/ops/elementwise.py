@@ -75,7 +75,28 @@ rsub_p = binary(
 
 
 _add_, _sub_ = inplace(add_p), inplace(sub_p)
-mul_, _div_, neg_ = inplace(mul_p), inplace(div_p), inplace(neg_p)
+_div_ = inplace(div_p)
+mul_ = inplace(
+    mul_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> view = x[1:]
+    >>> x.mul_(10)
+    tensor([10., 20.])
+    >>> view  # it shares the memory
+    tensor([20.])
+    """,
+)
+neg_ = inplace(
+    neg_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, -2.0])
+    >>> x.neg_()
+    tensor([-1.,  2.])
+    >>> x
+    tensor([-1.,  2.])
+    """,
+)
 
 
 def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], expected: int) -> tuple[Any, ...]:
@@ -437,7 +458,17 @@ log1p_p = unary(np.log1p, x=lambda g, x: g / (x + 1), floating=True, node_name="
 sigmoid_p = elementwise(
     "sigmoid", lambda x: 1 / (1 + np.exp(-x)), x=lambda g, out: g * (out * (1 - out)), floating=True
 )
-exp_, log_, exp2_, expm1_ = inplace(exp_p), inplace(log_p), inplace(exp2_p), inplace(expm1_p)
+exp_ = inplace(
+    exp_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.exp_()
+    tensor([1.0000, 2.7183])
+    >>> x
+    tensor([1.0000, 2.7183])
+    """,
+)
+log_, exp2_, expm1_ = inplace(log_p), inplace(exp2_p), inplace(expm1_p)
 log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log1p_p), inplace(sigmoid_p)
 
 
@@ -520,7 +551,18 @@ fill_p = nary(
     batch=_fill_batch,
     written="FillBackward2",
 )
-zero_ = inplace(zero_p)
+zero_ = inplace(
+    zero_p,
+    summary="Set every element to zero, in place.",
+    example="""
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.diagonal().zero_()
+    tensor([0., 0.])
+    >>> x
+    tensor([[0., 2.],
+            [3., 0.]])
+    """,
+)
 _fill_ = inplace(fill_p)
 
 

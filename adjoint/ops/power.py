@@ -227,7 +227,17 @@ rsqrt_p = elementwise(
     "rsqrt", lambda x: np.reciprocal(np.sqrt(x)), x=lambda g, out: g * (-0.5 * (out * out * out)), floating=True
 )
 reciprocal_p = unary(np.reciprocal, x=formula(lambda g, out: g * -(out * out)), floating=True)
-sqrt_, rsqrt_, reciprocal_ = inplace(sqrt_p), inplace(rsqrt_p), inplace(reciprocal_p)
+sqrt_ = inplace(
+    sqrt_p,
+    example="""
+    >>> x = adjoint.tensor([4.0, 9.0])
+    >>> x.sqrt_()
+    tensor([2., 3.])
+    >>> x
+    tensor([2., 3.])
+    """,
+)
+rsqrt_, reciprocal_ = inplace(rsqrt_p), inplace(reciprocal_p)
 
 
 @public(sqrt_p)

@@ -63,7 +63,43 @@ class _Averaging(Elementwise):
 
 
 class Adam(_Averaging):
-    """Adaptive moments (Kingma & Ba 2015); with ``decoupled_weight_decay`` it is AdamW.
+    """Adaptive moment estimation (Kingma and Ba, 2015).
+
+    m and v are running averages of the gradient and of its square: ``m = β1 * m + (1 - β1) * g`` and
+    ``v = β2 * v + (1 - β2) * g**2``. At step t, ``p = p - lr * (m / (1 - β1**t)) / (sqrt(v / (1 - β2**t)) + eps)``.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 1e-3
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        The decay rates β1 and β2 of the averages.
+    eps : float, default 1e-8
+        Added to the denominator.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    amsgrad : bool, default False
+        Use the largest v of all steps so far (Reddi et al., 2018).
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+    fused : bool, optional
+        Accepted and not used: an update is one loop in any case.
+    decoupled_weight_decay : bool, default False
+        Decay the parameter itself, ``p = p - lr * λ * p``, and not by way of the gradient: this is `AdamW`.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are no parameters.
+
 
     Examples
     --------
@@ -140,7 +176,50 @@ def _checked(betas: tuple[Any, Any], foreach: Any) -> tuple[Any, ...]:
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+
+    The parameter decays by itself, ``p = p - lr * λ * p``, before it is updated as by `Adam`.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 1e-3
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        The decay rates β1 and β2 of the averages.
+    eps : float, default 1e-8
+        Added to the denominator.
+    weight_decay : float, default 1e-2
+        The factor λ.
+    amsgrad : bool, default False
+        Use the largest v of all steps so far (Reddi et al., 2018).
+    maximize : bool, default False
+        Go up the gradient, not down.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+    fused : bool, optional
+        Accepted and not used: an update is one loop in any case.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are no parameters.
+
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = adjoint.optim.AdamW([w], lr=0.1, weight_decay=0.5)
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8500, 1.8000], requires_grad=True)
+    """
 
     def __init__(
         self,
@@ -268,7 +347,51 @@ def _either(
 
 
 class RAdam(_Averaging):
-    """Rectified Adam (Liu et al. 2020)."""
+    """Rectified Adam: no adaptive steps before v has settled (Liu et al., 2020).
+
+    m and v are running averages of the gradient and of its square: ``m = β1 * m + (1 - β1) * g`` and
+    ``v = β2 * v + (1 - β2) * g**2``. At step t, ``ρ = ρ_max - 2 * t * β2**t / (1 - β2**t)``, with
+    ``ρ_max = 2 / (1 - β2) - 1``. Where ``ρ > 5``, the step is that of `Adam` times
+    ``sqrt((ρ - 4) * (ρ - 2) * ρ_max / ((ρ_max - 4) * (ρ_max - 2) * ρ))``; else ``p = p - lr * m / (1 - β1**t)``.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 1e-3
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        The decay rates β1 and β2 of the averages.
+    eps : float, default 1e-8
+        Added to the denominator.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    decoupled_weight_decay : bool, default False
+        Decay the parameter itself, ``p = p - lr * λ * p``, and not by way of the gradient.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are no parameters.
+
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = adjoint.optim.RAdam([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8000, 1.6000], requires_grad=True)
+    """
 
     _update = staticmethod(_radam)
     _compilable = (_radam,)
@@ -333,7 +456,46 @@ def _adamax(p: Any, g: Any, mean: Any, largest: Any, step: Any, eps: Any, fresh1
 
 
 class Adamax(Elementwise):
-    """Adam by the infinity norm (Kingma & Ba 2015)."""
+    """Adam by the infinity norm (Kingma and Ba, 2015).
+
+    ``m = β1 * m + (1 - β1) * g``, ``u = max(β2 * u, |g| + eps)``, and at step t ``p = p - lr / (1 - β1**t) * m / u``.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 2e-3
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        The decay rates β1 and β2 of the averages.
+    eps : float, default 1e-8
+        Added to the absolute gradient.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are no parameters.
+
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = adjoint.optim.Adamax([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
 
     _update = staticmethod(_adamax)
     _buffers = ("exp_avg", "exp_inf")

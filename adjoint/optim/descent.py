@@ -35,16 +35,53 @@ def _as_gradient(p: Any) -> Any:
 
 
 class SGD(Elementwise):
-    """Gradient descent with momentum, Nesterov's as well.
+    """Stochastic gradient descent, with momentum if wanted: ``p = p - lr * g``.
+
+    With a weight decay λ, ``g = g + λ * p`` first. With momentum μ and dampening τ, ``b = μ * b + (1 - τ) * g`` (at
+    first ``b = g``) takes the place of g; with Nesterov's, ``g + μ * b`` does.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 1e-3
+        The learning rate.
+    momentum : float, default 0
+        The factor μ of the steps so far.
+    dampening : float, default 0
+        The factor τ.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    nesterov : bool, default False
+        Use Nesterov's momentum. It needs a momentum and no dampening.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+    fused : bool, optional
+        Accepted and not used: an update is one loop in any case.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, `nesterov` lacks a momentum, or there are no parameters.
+
 
     Examples
     --------
     >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = adjoint.optim.SGD([w], lr=0.1)
+    >>> optimizer = adjoint.optim.SGD([w], lr=0.1, momentum=0.9)
     >>> (w**2).sum().backward()
     >>> optimizer.step()
     >>> w
     tensor([0.8000, 1.6000], requires_grad=True)
+    >>> optimizer.zero_grad()
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.4600, 0.9200], requires_grad=True)
     """
 
     _compilable = (_sgd, _with_momentum)
@@ -168,7 +205,48 @@ def _adagrad(p: Any, g: Any, total: Any, lr: Any, eps: Any) -> Any:
 
 
 class Adagrad(Elementwise):
-    """Adaptive subgradients (Duchi, Hazan & Singer 2011)."""
+    """Steps scaled by all gradients so far (Duchi, Hazan and Singer, 2011).
+
+    ``s = s + g**2``, and at step t ``p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)``.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 1e-2
+        The learning rate.
+    lr_decay : float, default 0
+        How fast the learning rate decreases.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    initial_accumulator_value : float, default 0
+        What s begins with.
+    eps : float, default 1e-10
+        Added to the denominator.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+    fused : bool, optional
+        Accepted and not used: an update is one loop in any case.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are no parameters.
+
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = adjoint.optim.Adagrad([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
 
     _update = staticmethod(_adagrad)
     _buffers = ("sum",)
@@ -234,7 +312,47 @@ def _adadelta(p: Any, g: Any, square: Any, moved: Any, lr: Any, rho: Any, fresh:
 
 
 class Adadelta(Elementwise):
-    """Adadelta (Zeiler 2012)."""
+    """Steps scaled by running averages of gradients and of steps (Zeiler, 2012).
+
+    ``v = rho * v + (1 - rho) * g**2``, ``d = sqrt(u + eps) / sqrt(v + eps) * g``,
+    ``u = rho * u + (1 - rho) * d**2``, and ``p = p - lr * d``.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 1.0
+        The learning rate.
+    rho : float, default 0.9
+        The decay rate of the averages, from 0 to 1.
+    eps : float, default 1e-6
+        Added under the roots.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are no parameters.
+
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = adjoint.optim.Adadelta([w])
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9968, 1.9968], requires_grad=True)
+    """
 
     _update = staticmethod(_adadelta)
     _buffers = ("square_avg", "acc_delta")
@@ -292,7 +410,52 @@ def _rmsprop(p: Any, g: Any, square: Any, *rest: Any) -> Any:
 
 
 class RMSprop(Elementwise):
-    """Hinton's RMSprop; `centered` divides by the standard deviation instead."""
+    """Steps scaled by a running average of squared gradients (Tieleman and Hinton, 2012).
+
+    ``v = alpha * v + (1 - alpha) * g**2``, and ``p = p - lr * g / (sqrt(v) + eps)``. With `centered`, the square of the
+    gradient's running average is subtracted from v. With momentum μ, ``b = μ * b + g / (sqrt(v) + eps)``, and
+    ``p = p - lr * b``.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 1e-2
+        The learning rate.
+    alpha : float, default 0.99
+        The decay rate of the average.
+    eps : float, default 1e-8
+        Added to the denominator.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    momentum : float, default 0
+        The factor μ of the steps so far.
+    centered : bool, default False
+        Divide by an estimate of the standard deviation of the gradient.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are no parameters.
+
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = adjoint.optim.RMSprop([w], lr=0.01)
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9000, 1.9000], requires_grad=True)
+    """
 
     _update = staticmethod(_rmsprop)
     _later_options = {"momentum": 0, "centered": False, **Elementwise._later_options}

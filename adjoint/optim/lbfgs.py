@@ -131,7 +131,37 @@ def _guess(ends: list[Point], stuck: bool) -> tuple[Any, bool]:
 
 
 class LBFGS(Optimizer):
-    """Quasi-Newton steps from a limited memory of gradients; `step` needs a closure that computes the loss.
+    """Quasi-Newton steps from a limited memory of gradients (Liu and Nocedal, 1989), for full batches.
+
+    Each step moves along ``-H @ g``, where H approximates the inverse of the Hessian from the last steps and changes of
+    the gradient. `step` takes up to `max_iter` of them. It needs a closure that clears the gradients, computes the
+    loss, calls `backward` and returns the loss.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters, in one group.
+    lr : float or Tensor, default 1
+        The length of a step, or the first length that a line search tries. The
+        very first is multiplied by ``min(1, 1 / |g|)``, with the sum of absolute values as the norm.
+    max_iter : int, default 20
+        How many steps a call takes at most.
+    max_eval : int, optional
+        How often a call evaluates the closure at most. Defaults to ``max_iter * 5 // 4``.
+    tolerance_grad : float, default 1e-7
+        End when no element of the gradient is larger.
+    tolerance_change : float, default 1e-9
+        End when a step changes no parameter by more, or the loss by less.
+    history_size : int, default 100
+        How many steps are remembered.
+    line_search_fn : {"strong_wolfe"}, optional
+        Search along each direction for a point that meets the strong Wolfe conditions.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or there are several groups.
+
 
     Examples
     --------

@@ -68,7 +68,34 @@ class _ByFunctions(LRScheduler):
 
 
 class LambdaLR(_ByFunctions):
-    """The first learning rate times a function of the epoch."""
+    """The first learning rate times a function of the epoch: ``lr = base_lr * lr_lambda(epoch)``.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    lr_lambda : callable or list of callable
+        Takes the epoch, from 0, and returns a factor; or one function for each group.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Raises
+    ------
+    ValueError
+        If the number of functions is not that of the groups.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 1))
+    >>> for epoch in range(3):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.5
+    2 0.3333
+    """
 
     def get_lr(self) -> list[Any]:
         """Return the learning rates of this epoch."""
@@ -102,7 +129,32 @@ class MultiplicativeLR(_ByFunctions):
 
 
 class StepLR(LRScheduler):
-    """Decay by `gamma` every `step_size` epochs."""
+    """Decay by a factor every few epochs: ``lr = base_lr * gamma ** (epoch // step_size)``.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    step_size : int
+        After how many epochs the learning rate decays.
+    gamma : float, default 0.1
+        The factor.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.StepLR(optimizer, step_size=2)
+    >>> for epoch in range(4):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 1.0
+    2 0.1
+    3 0.1
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
@@ -119,7 +171,32 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Decay by `gamma` at each of the milestones."""
+    """Decay by a factor at given epochs: ``lr = base_lr * gamma ** (number of milestones passed)``.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    milestones : iterable of int
+        The epochs at which the learning rate decays.
+    gamma : float, default 0.1
+        The factor.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3])
+    >>> for epoch in range(4):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.1
+    2 0.1
+    3 0.01
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -196,7 +273,30 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Decay by `gamma` every epoch."""
+    """Decay by a factor every epoch: ``lr = base_lr * gamma ** epoch``.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    gamma : float
+        The factor.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for epoch in range(4):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.5
+    2 0.25
+    3 0.125
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -232,7 +332,35 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the first learning rate to `eta_min` in `T_max` epochs, and back."""
+    """Half a cosine from the first learning rate to `eta_min` in `T_max` epochs (Loshchilov and Hutter, 2017).
+
+    ``lr = eta_min + (base_lr - eta_min) * (1 + cos(π * epoch / T_max)) / 2``. After `T_max` epochs it rises again.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    T_max : int
+        How many epochs the way down takes.
+    eta_min : float, default 0.0
+        The least learning rate.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    >>> for epoch in range(5):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.8536
+    2 0.5
+    3 0.1464
+    4 0.0
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
@@ -421,7 +549,49 @@ class ChainedScheduler(_OfSchedulers):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Decay by `factor` when a measured value has not improved for `patience` epochs."""
+    """Decay by a factor when a measured value has not improved for more than `patience` epochs.
+
+    Then ``lr = max(lr * factor, min_lr)``. `step` takes the measured value, such as the loss on validation data.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    mode : {"min", "max"}, default "min"
+        Whether less is better, or more.
+    factor : float, default 0.1
+        The factor, less than 1.
+    patience : int, default 10
+        How many epochs without improvement are tolerated.
+    threshold : float, default 1e-4
+        By how much a value must be better than the best so far.
+    threshold_mode : {"rel", "abs"}, default "rel"
+        Whether `threshold` is a share of the best value, or a difference from it.
+    cooldown : int, default 0
+        How many epochs after a decay are not counted.
+    min_lr : float or list of float, default 0
+        The least learning rate, for all groups or for each.
+    eps : float, default 1e-8
+        Learning rates are not changed by less.
+
+    Raises
+    ------
+    ValueError
+        If `factor` is not less than 1, or a mode is unknown.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+    >>> for loss in [5.0, 4.0, 4.0, 4.0]:
+    ...     optimizer.step()
+    ...     schedule.step(loss)
+    ...     print(loss, optimizer.param_groups[0]["lr"])
+    5.0 1.0
+    4.0 1.0
+    4.0 1.0
+    4.0 0.1
+    """
 
     def __init__(
         self,

@@ -107,14 +107,44 @@ def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:
 
 
 class Optimizer:
-    """Holds parameters in groups with their options, and what it remembers of each in `state`.
+    """Base of all optimizers: holds parameters in groups with their options, and what it remembers of each.
+
+    A subclass defines `step`. `param_groups` is a list of dicts, each with ``"params"`` and the options of the group,
+    such as ``"lr"``; `state` maps a parameter to a dict; `defaults` has the options of groups that do not name them. A
+    schedule of learning rates (`lr_scheduler.LRScheduler`) sets ``"lr"`` and has `base_lrs`, `last_epoch` and
+    `get_last_lr`.
 
     Parameters
     ----------
-    params
-        Tensors, pairs ``(name, tensor)``, or dicts with ``"params"`` and options of their own.
-    defaults
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    defaults : dict
         Options of groups that do not name them.
+
+    Raises
+    ------
+    TypeError
+        If `params` is a tensor, or holds something else than tensors.
+    ValueError
+        If there are no parameters, one is not a leaf, or one is in two groups.
+
+    Examples
+    --------
+    >>> class Descent(adjoint.optim.Optimizer):
+    ...     def __init__(self, params, lr):
+    ...         super().__init__(params, {"lr": lr})
+    ...
+    ...     @adjoint.no_grad()
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p -= group["lr"] * p.grad
+    >>> a, b = adjoint.tensor(1.0, requires_grad=True), adjoint.tensor(1.0, requires_grad=True)
+    >>> optimizer = Descent([{"params": [a]}, {"params": [b], "lr": 0.2}], lr=0.1)
+    >>> (a + b).backward()
+    >>> optimizer.step()
+    >>> a.item(), b.item()
+    (0.8999999761581421, 0.800000011920929)
     """
 
     OptimizerPreHook: TypeAlias = Callable[..., Any]
@@ -212,11 +242,52 @@ class Optimizer:
             kind.step = self.profile_hook_step(kind.step)
 
     def step(self, closure: Closure = None) -> Any:
-        """Update the parameters by their gradients; `closure` computes the loss anew and returns it."""
+        """Update the parameters by their gradients. Parameters without a gradient stay as they are.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes the loss anew and returns it; called before the update, with gradients recorded. `LBFGS` needs it.
+
+        Returns
+        -------
+        Tensor or None
+            What `closure` returned.
+
+        Examples
+        --------
+        >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = adjoint.optim.SGD([w], lr=0.1)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     loss = (w**2).sum()
+        ...     loss.backward()
+        ...     optimizer.step()
+        >>> w
+        tensor([0.5120, 1.0240], requires_grad=True)
+        """
         raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or set them to zero."""
+        """Drop the gradients of all parameters, or set them to zero.
+
+        Parameters
+        ----------
+        set_to_none : bool, default True
+            Set ``.grad`` to None: a parameter without a new gradient is then not updated. False writes zeros.
+
+        Examples
+        --------
+        >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = adjoint.optim.SGD([w], lr=0.1)
+        >>> w.sum().backward()
+        >>> optimizer.zero_grad(set_to_none=False)
+        >>> w.grad
+        tensor([0., 0.])
+        >>> optimizer.zero_grad()
+        >>> w.grad is None
+        True
+        """
         if named_ranges:
             with named_ranges[-1](f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
                 _forget_gradients(self.param_groups, set_to_none)

@@ -58,7 +58,38 @@ def _check_optimizer(optimizer: Any) -> None:
 
 
 class LRScheduler:
-    """Base of schedules: `get_lr` gives the learning rates of a step, which `step` sets."""
+    """Base of schedules of learning rates: `step`, called once an epoch after the optimizer's, sets the next ones.
+
+    A subclass defines `get_lr`, which returns a learning rate for each group. `last_epoch` counts the epochs from 0,
+    `base_lrs` has the learning rates of the start, and `get_last_lr` returns those that were set last.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Raises
+    ------
+    KeyError
+        If `last_epoch` is not -1 and a group has no ``"initial_lr"``.
+
+    Examples
+    --------
+    >>> class Halving(adjoint.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [base * 0.5**self.last_epoch for base in self.base_lrs]
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=0.8)
+    >>> schedule = Halving(optimizer)
+    >>> for epoch in range(3):
+    ...     print(schedule.last_epoch, schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 [0.8]
+    1 [0.4]
+    2 [0.2]
+    """
 
     __module__ = "adjoint.optim.lr_scheduler"
 

@@ -26,19 +26,49 @@ __all__ = [
 
 
 class Tanh(Functional):
-    """Hyperbolic tangent of each element."""
+    """Hyperbolic tangent of each element: ``tanh(x) = (exp(x) - exp(-x)) / (exp(x) + exp(-x))``.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Tanh()(adjoint.tensor([-2.0, 0.0, 2.0]))
+    tensor([-0.9640,  0.0000,  0.9640])
+    """
 
     _function = "tanh"
 
 
 class Sigmoid(Functional):
-    """Logistic function of each element."""
+    """Logistic function of each element: ``1 / (1 + exp(-x))``.
+
+    Shape
+    -----
+    Input: any. Output: the same, with values between 0 and 1.
+
+    Examples
+    --------
+    >>> adjoint.nn.Sigmoid()(adjoint.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.1192, 0.5000, 0.8808])
+    """
 
     _function = "sigmoid"
 
 
 class LogSigmoid(Functional):
-    """Logarithm of the logistic function, without overflow."""
+    """Logarithm of the logistic function, without overflow: ``log(1 / (1 + exp(-x)))``.
+
+    Shape
+    -----
+    Input: any. Output: the same, with values below 0.
+
+    Examples
+    --------
+    >>> adjoint.nn.LogSigmoid()(adjoint.tensor([-1000.0, 0.0]))
+    tensor([-1.0000e+03, -6.9315e-01])
+    """
 
     _function = "logsigmoid"
 
@@ -83,19 +113,43 @@ class _InPlace(Functional):
 
 
 class ReLU(_InPlace):
-    """Positive part of each element.
+    """Rectified linear unit: ``max(0, x)`` of each element.
+
+    Parameters
+    ----------
+    inplace : bool, default False
+        Write the result into the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
 
     Examples
     --------
-    >>> adjoint.nn.ReLU()(adjoint.tensor([-1.0, 2.0])).tolist()
-    [0.0, 2.0]
+    >>> adjoint.nn.ReLU()(adjoint.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
 
     _function = "relu"
 
 
 class SiLU(_InPlace):
-    """``x * sigmoid(x)`` of each element, also known as swish."""
+    """Sigmoid linear unit, also known as swish: ``x * sigmoid(x)`` of each element.
+
+    Parameters
+    ----------
+    inplace : bool, default False
+        Write the result into the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.SiLU()(adjoint.tensor([-2.0, 0.0, 2.0]))
+    tensor([-0.2384,  0.0000,  1.7616])
+    """
 
     _function = "silu"
 
@@ -107,13 +161,45 @@ class Mish(_InPlace):
 
 
 class SELU(_InPlace):
-    """Scaled exponential linear unit of each element."""
+    """Scaled exponential linear unit: ``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` (Klambauer et al., 2017).
+
+    With ``scale = 1.0507`` and ``alpha = 1.6733``, activations keep mean 0 and variance 1 from layer to layer.
+
+    Parameters
+    ----------
+    inplace : bool, default False
+        Write the result into the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.SELU()(adjoint.tensor([-2.0, 0.0, 2.0]))
+    tensor([-1.5202,  0.0000,  2.1014])
+    """
 
     _function = "selu"
 
 
 class Hardswish(_InPlace):
-    """``x * relu6(x + 3) / 6`` of each element."""
+    """Piecewise form of `SiLU`: ``x * min(max(x + 3, 0), 6) / 6`` of each element.
+
+    Parameters
+    ----------
+    inplace : bool, default False
+        Write the result into the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Hardswish()(adjoint.tensor([-2.0, -1.0, 1.0, 4.0]))
+    tensor([-0.3333, -0.3333,  0.6667,  4.0000])
+    """
 
     _function = "hardswish"
 
@@ -211,7 +297,24 @@ class _ExponentialUnit(Functional):
 
 
 class ELU(_ExponentialUnit):
-    """Exponential linear unit: ``alpha * (exp(x) - 1)`` below zero."""
+    """Exponential linear unit: ``x`` above zero, ``alpha * (exp(x) - 1)`` below (Clevert et al., 2015).
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Minus the limit of the function far below zero.
+    inplace : bool, default False
+        Write the result into the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.ELU()(adjoint.tensor([-100.0, -1.0, 2.0]))
+    tensor([-1.0000, -0.6321,  2.0000])
+    """
 
     _function = "elu"
 
@@ -223,7 +326,24 @@ class CELU(_ExponentialUnit):
 
 
 class LeakyReLU(Functional):
-    """Rectifier with a slope below zero."""
+    """Rectifier with a slope below zero: ``x`` above zero, ``negative_slope * x`` below.
+
+    Parameters
+    ----------
+    negative_slope : float, default 0.01
+        The slope below zero.
+    inplace : bool, default False
+        Write the result into the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.LeakyReLU(0.1)(adjoint.tensor([-10.0, 2.0]))
+    tensor([-1.,  2.])
+    """
 
     _function = "leaky_relu"
     __constants__ = _options = ["negative_slope", "inplace"]
@@ -245,7 +365,25 @@ class GLU(Functional):
 
 
 class GELU(Module):
-    """Each element times the share of a normal distribution below it."""
+    """Gaussian error linear unit: ``x * Φ(x)``, where Φ is the standard normal distribution function.
+
+    Parameters
+    ----------
+    approximate : {"none", "tanh"}, default "none"
+        With ``"tanh"``: ``x * (1 + tanh(sqrt(2 / π) * (x + 0.044715 * x**3))) / 2``.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-1.0, 0.0, 3.0])
+    >>> adjoint.nn.GELU()(x)
+    tensor([-0.1587,  0.0000,  2.9960])
+    >>> adjoint.nn.GELU("tanh")(x)
+    tensor([-0.1588,  0.0000,  2.9964])
+    """
 
     __constants__ = ["approximate"]
 
@@ -289,7 +427,24 @@ class Softshrink(_Shrink):
 
 
 class Softplus(Functional):
-    """Smooth rectifier: ``log(1 + exp(beta * x)) / beta``, the identity above `threshold`."""
+    """Smooth rectifier: ``log(1 + exp(beta * x)) / beta``.
+
+    Parameters
+    ----------
+    beta : float, default 1.0
+        The larger, the closer to a rectifier.
+    threshold : float, default 20.0
+        Where ``beta * x`` is above it, the result is ``x``.
+
+    Shape
+    -----
+    Input: any. Output: the same, with positive values.
+
+    Examples
+    --------
+    >>> adjoint.nn.Softplus()(adjoint.tensor([-2.0, 0.0, 30.0]))
+    tensor([ 0.1269,  0.6931, 30.0000])
+    """
 
     _function = "softplus"
     __constants__ = _options = ["beta", "threshold"]
@@ -321,13 +476,46 @@ class Softmin(_Along):
 
 
 class Softmax(_Along):
-    """Exponentials along a dimension, scaled to add up to one."""
+    """Exponentials scaled to add up to one along a dimension: ``exp(x[i]) / sum_j exp(x[j])``.
+
+    Parameters
+    ----------
+    dim : int, optional
+        The dimension along which the results add up to one. Leaving it out is deprecated: it warns, and takes 0 for an
+        input of 0, 1 or 3 dimensions, else 1.
+
+    Shape
+    -----
+    Input: any. Output: the same, with values between 0 and 1.
+
+    Examples
+    --------
+    >>> adjoint.nn.Softmax(dim=1)(adjoint.tensor([[1.0, 1.0], [0.0, 2.0]]))
+    tensor([[0.5000, 0.5000],
+            [0.1192, 0.8808]])
+    """
 
     _function = "softmax"
 
 
 class LogSoftmax(_Along):
-    """Logarithm of the softmax along a dimension."""
+    """Logarithm of the softmax along a dimension, without overflow: ``x[i] - log(sum_j exp(x[j]))``.
+
+    Parameters
+    ----------
+    dim : int, optional
+        The dimension along which the probabilities add up to one. Leaving it out is deprecated, as for `Softmax`.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.LogSoftmax(dim=1)(adjoint.tensor([[1.0, 1.0], [0.0, 2.0]]))
+    tensor([[-0.6931, -0.6931],
+            [-2.1269, -0.1269]])
+    """
 
     _function = "log_softmax"
 
@@ -336,7 +524,30 @@ class LogSoftmax(_Along):
 
 
 class PReLU(Module):
-    """Rectifier whose slope below zero is learned, one for all channels or one for each."""
+    """Rectifier whose slope below zero is learned: ``x`` above zero, ``weight * x`` below (He et al., 2015).
+
+    Parameters
+    ----------
+    num_parameters : int, default 1
+        1 for one slope, or the number of channels for one slope each.
+    init : float, default 0.25
+        The slope before training.
+    device, dtype : optional
+        Of the weight, as for `tensor`.
+
+    Shape
+    -----
+    Input: any; with several slopes (N, C, ...). Output: the same.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.PReLU()
+    >>> layer(adjoint.tensor([-2.0, 3.0])).tolist()
+    [-0.5, 3.0]
+    >>> layer.weight
+    Parameter containing:
+    tensor([0.2500], requires_grad=True)
+    """
 
     __constants__ = ["num_parameters"]
 
@@ -382,7 +593,35 @@ class _DropoutNd(Functional):
 
 
 class Dropout(_DropoutNd):
-    """Set each element to zero with probability `p` in training, and scale the others up."""
+    """Set each element to zero with probability `p` in training, and scale the others by ``1 / (1 - p)``.
+
+    In evaluation mode the input is returned as it is.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        The probability of a zero.
+    inplace : bool, default False
+        Write the result into the input.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> layer = adjoint.nn.Dropout(0.5)
+    >>> sorted(set(layer(adjoint.ones(100)).tolist()))
+    [0.0, 2.0]
+    >>> layer.eval()(adjoint.ones(3))
+    tensor([1., 1., 1.])
+    """
 
     _function = "dropout"
 
@@ -394,7 +633,33 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Set whole channels of images to zero with probability `p` in training."""
+    """Set whole channels to zero with probability `p` in training, and scale the others by ``1 / (1 - p)``.
+
+    In evaluation mode the input is returned as it is.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        The probability that a channel is set to zero.
+    inplace : bool, default False
+        Write the result into the input.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> out = adjoint.nn.Dropout2d(0.5)(adjoint.ones(1, 8, 4, 4))
+    >>> sorted(set(out.sum(dim=(2, 3)).flatten().tolist()))  # of each channel, all 16 elements or none
+    [0.0, 32.0]
+    """
 
     _function = "dropout2d"
 
@@ -418,7 +683,41 @@ class FeatureAlphaDropout(_DropoutNd):
 
 
 class MultiheadAttention(Module):
-    """Let each query look at all keys, in several heads at once (Vaswani et al., 2017).
+    """Attention of queries to keys, in several heads at once (Vaswani et al., 2017).
+
+    Each head computes ``softmax(Q @ K.T / sqrt(embed_dim / num_heads)) @ V`` from its own projections of query, key and
+    value. The heads' results are concatenated and projected once more.
+
+    Parameters
+    ----------
+    embed_dim : int
+        The features of the queries and of the result; a multiple of `num_heads`.
+    num_heads : int
+        How many heads there are.
+    dropout : float, default 0.0
+        The probability with which an attention weight is set to zero in training.
+    bias : bool, default True
+        Add a bias in the projections.
+    add_bias_kv : bool, default False
+        Append a learned key and value to the sequences.
+    add_zero_attn : bool, default False
+        Append a key and value of zeros to the sequences.
+    kdim, vdim : int, optional
+        The features of the keys and of the values. Default to `embed_dim`.
+    batch_first : bool, default False
+        Put the batch before the sequence.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    AssertionError
+        If `embed_dim` is not a multiple of `num_heads`.
+
+    Shape
+    -----
+    Query: (L, N, embed_dim), key: (S, N, kdim), value: (S, N, vdim), or (N, L, embed_dim) and so on with `batch_first`,
+    or without N. Output: as the query. Weights: (N, L, S), the mean of the heads; None with ``need_weights=False``.
 
     Examples
     --------

@@ -19,7 +19,26 @@ __all__ = [
 
 
 class Flatten(Module):
-    """Join dimensions into one; the first, the batch, stays unless told otherwise."""
+    """Join consecutive dimensions into one; the first, the batch, stays unless told otherwise.
+
+    Parameters
+    ----------
+    start_dim : int, default 1
+        The first dimension to join.
+    end_dim : int, default -1
+        The last dimension to join.
+
+    Shape
+    -----
+    Input: (N, ...). Output: (N, product of the others), with the defaults.
+
+    Examples
+    --------
+    >>> adjoint.nn.Flatten()(adjoint.zeros(2, 3, 4)).shape
+    adjoint.Size([2, 12])
+    >>> adjoint.nn.Flatten(0, 1)(adjoint.zeros(2, 3, 4)).shape
+    adjoint.Size([6, 4])
+    """
 
     __constants__ = ["start_dim", "end_dim"]
 
@@ -79,7 +98,31 @@ class Fold(Functional):
 
 
 class Unfold(Functional):
-    """Take an image apart into windows, as columns."""
+    """Take the windows of an image, each as a column.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of a window.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a window.
+    padding : int or tuple of int, default 0
+        How many zeros are added on both sides of each dimension.
+    stride : int or tuple of int, default 1
+        The distance between windows.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C * kH * kW, L) or (C * kH * kW, L), where L is the number of windows.
+
+    Examples
+    --------
+    >>> adjoint.nn.Unfold(2)(adjoint.arange(9.0).reshape(1, 1, 3, 3))
+    tensor([[[0., 1., 3., 4.],
+             [1., 2., 4., 5.],
+             [3., 4., 6., 7.],
+             [4., 5., 7., 8.]]])
+    """
 
     _function = "unfold"
     __constants__ = _options = ["kernel_size", "dilation", "padding", "stride"]
@@ -230,7 +273,24 @@ class ZeroPad1d(_ZeroPad, ConstantPad1d):
 
 
 class ZeroPad2d(_ZeroPad, ConstantPad2d):
-    """Pad images with zeros."""
+    """Pad images with zeros.
+
+    Parameters
+    ----------
+    padding : int or tuple of int
+        How many zeros are added on all sides, or (left, right, top, bottom). A negative number crops.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C, top + H + bottom, left + W + right) or without N.
+
+    Examples
+    --------
+    >>> adjoint.nn.ZeroPad2d((1, 0, 0, 2))(adjoint.ones(1, 1, 2))
+    tensor([[[0., 1., 1.],
+             [0., 0., 0.],
+             [0., 0., 0.]]])
+    """
 
 
 class ZeroPad3d(_ZeroPad, ConstantPad3d):
@@ -249,7 +309,23 @@ class ChannelShuffle(Functional):
 
 
 class PixelShuffle(Functional):
-    """Make an image larger by a factor, out of channels: (C * r * r, H, W) becomes (C, H * r, W * r)."""
+    """Enlarge an image by a factor, moving channels to pixels (Shi et al., 2016).
+
+    Parameters
+    ----------
+    upscale_factor : int
+        The factor r, of height and width.
+
+    Shape
+    -----
+    Input: (..., C * r * r, H, W). Output: (..., C, H * r, W * r).
+
+    Examples
+    --------
+    >>> adjoint.nn.PixelShuffle(2)(adjoint.arange(4.0).reshape(4, 1, 1))
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
 
     _function = "pixel_shuffle"
     __constants__ = _options = ["upscale_factor"]
@@ -271,7 +347,42 @@ class PixelUnshuffle(Functional):
 
 
 class Upsample(Module):
-    """Enlarge sequences, images or volumes, to a size or by a factor."""
+    """Resize sequences, images or volumes, to a size or by a factor, by interpolation.
+
+    Parameters
+    ----------
+    size : int or tuple of int, optional
+        The size of the result. Either this or `scale_factor` must be given.
+    scale_factor : float or tuple of float, optional
+        The factor of the size, which is rounded down.
+    mode : str, default "nearest"
+        ``"nearest"``, ``"nearest-exact"`` or ``"area"``; for sequences also ``"linear"``, for images ``"bilinear"`` and
+        ``"bicubic"``, for volumes ``"trilinear"``.
+    align_corners : bool, optional
+        Let the corner elements of input and output coincide, not their outer edges. Only for linear to trilinear modes.
+        Defaults to False.
+    recompute_scale_factor : bool, optional
+        Interpolate by the ratio of the sizes, not by `scale_factor`.
+
+    Raises
+    ------
+    ValueError
+        When called with neither `size` nor `scale_factor`, or with both.
+
+    Shape
+    -----
+    Input: (N, C, L), (N, C, H, W) or (N, C, D, H, W). Output: the same with the new size.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[[1.0, 2.0]]])
+    >>> adjoint.nn.Upsample(scale_factor=2)(x)
+    tensor([[[1., 1., 2., 2.]]])
+    >>> adjoint.nn.Upsample(scale_factor=2, mode="linear")(x)
+    tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
+    >>> adjoint.nn.Upsample(size=3, mode="linear", align_corners=True)(x)
+    tensor([[[1.0000, 1.5000, 2.0000]]])
+    """
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
 

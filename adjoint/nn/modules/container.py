@@ -165,6 +165,13 @@ class Sequential(_Ordered):
 class ModuleList(_Ordered):
     """A list of modules whose parameters are registered.
 
+    It can be indexed, sliced, iterated over and appended to, but not called.
+
+    Parameters
+    ----------
+    modules : iterable of Module, optional
+        What it holds at first.
+
     Examples
     --------
     >>> layers = adjoint.nn.ModuleList(adjoint.nn.Linear(2, 2) for _ in range(3))
@@ -172,6 +179,11 @@ class ModuleList(_Ordered):
     ModuleList(
       (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
     )
+    >>> x = adjoint.ones(2)
+    >>> for layer in layers:
+    ...     x = layer(x)
+    >>> [name for name, _ in layers.named_parameters()][:2]
+    ['0.weight', '0.bias']
     """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
@@ -232,7 +244,21 @@ class ModuleList(_Ordered):
 
 
 class ModuleDict(Module):
-    """Modules by name, whose parameters are registered."""
+    """A dict of modules whose parameters are registered; it keeps the order of insertion.
+
+    Parameters
+    ----------
+    modules : mapping or iterable of pairs, optional
+        Modules by name: what it holds at first.
+
+    Examples
+    --------
+    >>> heads = adjoint.nn.ModuleDict({"class": adjoint.nn.Linear(4, 3), "box": adjoint.nn.Linear(4, 2)})
+    >>> heads["box"](adjoint.ones(4)).shape
+    adjoint.Size([2])
+    >>> [name for name, _ in heads.named_parameters()]
+    ['class.weight', 'class.bias', 'box.weight', 'box.bias']
+    """
 
     _modules: dict[str, Any]
 
@@ -286,13 +312,22 @@ class ModuleDict(Module):
 
 
 class ParameterList(Module):
-    """A list of parameters that are registered; a tensor put in becomes a parameter, other objects stay.
+    """A list of parameters that are registered.
+
+    A tensor put in becomes a parameter; other objects stay what they are, unregistered.
+
+    Parameters
+    ----------
+    values : iterable, optional
+        What it holds at first.
 
     Examples
     --------
     >>> weights = adjoint.nn.ParameterList([adjoint.ones(2), adjoint.zeros(3)])
     >>> [p.shape for p in weights.parameters()]
     [adjoint.Size([2]), adjoint.Size([3])]
+    >>> weights[0].requires_grad
+    True
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
@@ -349,7 +384,23 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters by name that are registered; a tensor put in becomes a parameter, other objects stay."""
+    """A dict of parameters that are registered.
+
+    A tensor put in becomes a parameter; other objects stay what they are, unregistered.
+
+    Parameters
+    ----------
+    parameters : mapping or iterable of pairs, optional
+        Values by name: what it holds at first.
+
+    Examples
+    --------
+    >>> gains = adjoint.nn.ParameterDict({"left": adjoint.ones(2), "right": adjoint.zeros(2)})
+    >>> [name for name, _ in gains.named_parameters()]
+    ['left', 'right']
+    >>> gains["left"].requires_grad
+    True
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -178,25 +178,143 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    """Convolve sequences (N, C, L) with learned kernels."""
+    """Convolve sequences with learned kernels: a sum over input channels of cross-correlations, plus a bias.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        The channels of input and output.
+    kernel_size : int or tuple of int
+        The length of the kernels.
+    stride : int or tuple of int, default 1
+        The distance between windows.
+    padding : int, tuple of int, "same" or "valid", default 0
+        How much is added at both ends. ``"same"`` keeps the length, for a stride of 1; ``"valid"`` adds nothing.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a window.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, default "zeros"
+        What the padding holds.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    ValueError
+        If `groups` does not divide the channels, or for ``"same"`` with a stride.
+
+    Shape
+    -----
+    Input: (N, C_in, L) or (C_in, L). Output: (N, C_out, L_out) or (C_out, L_out), where
+    ``L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. The weight has the shape
+    (C_out, C_in / groups, kernel_size).
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2, 4, 10)
+    >>> adjoint.nn.Conv1d(4, 8, 3)(x).shape
+    adjoint.Size([2, 8, 8])
+    >>> adjoint.nn.Conv1d(4, 8, 3, stride=2, padding=1)(x).shape
+    adjoint.Size([2, 8, 5])
+    """
 
     _dims, _function = 1, "conv1d"
 
 
 class Conv2d(_Conv):
-    """Convolve images (N, C, H, W) with learned kernels.
+    """Convolve images with learned kernels: a sum over input channels of cross-correlations, plus a bias.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        The channels of input and output.
+    kernel_size : int or tuple of int
+        The height and width of the kernels.
+    stride : int or tuple of int, default 1
+        The distance between windows.
+    padding : int, tuple of int, "same" or "valid", default 0
+        How much is added on both sides of each dimension. ``"same"`` keeps the size, for a stride of 1; ``"valid"``
+        adds nothing.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a window.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, default "zeros"
+        What the padding holds.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    ValueError
+        If `groups` does not divide the channels, or for ``"same"`` with a stride.
+
+    Shape
+    -----
+    Input: (N, C_in, H, W) or (C_in, H, W). Output: (N, C_out, H_out, W_out) or without N, where
+    ``H_out = (H + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, and W_out likewise. The weight has
+    the shape (C_out, C_in / groups, kH, kW).
 
     Examples
     --------
-    >>> adjoint.nn.Conv2d(3, 8, 3, padding=1)(adjoint.ones(1, 3, 5, 5)).shape
+    >>> x = adjoint.ones(1, 3, 5, 5)
+    >>> adjoint.nn.Conv2d(3, 8, 3, padding=1)(x).shape
     adjoint.Size([1, 8, 5, 5])
+    >>> depthwise = adjoint.nn.Conv2d(3, 3, 3, groups=3)
+    >>> depthwise.weight.shape, depthwise(x).shape
+    (adjoint.Size([3, 1, 3, 3]), adjoint.Size([1, 3, 3, 3]))
     """
 
     _dims, _function = 2, "conv2d"
 
 
 class Conv3d(_Conv):
-    """Convolve volumes (N, C, D, H, W) with learned kernels."""
+    """Convolve volumes with learned kernels: a sum over input channels of cross-correlations, plus a bias.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        The channels of input and output.
+    kernel_size : int or tuple of int
+        The depth, height and width of the kernels.
+    stride : int or tuple of int, default 1
+        The distance between windows.
+    padding : int, tuple of int, "same" or "valid", default 0
+        How much is added on both sides of each dimension. ``"same"`` keeps the size, for a stride of 1; ``"valid"``
+        adds nothing.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a window.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, default "zeros"
+        What the padding holds.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    ValueError
+        If `groups` does not divide the channels, or for ``"same"`` with a stride.
+
+    Shape
+    -----
+    Input: (N, C_in, D, H, W) or (C_in, D, H, W). Output: (N, C_out, D_out, H_out, W_out) or without N, where
+    ``D_out = (D + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, and the others likewise. The weight
+    has the shape (C_out, C_in / groups, kD, kH, kW).
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Conv3d(1, 4, (3, 3, 1), padding=(1, 1, 0))
+    >>> layer(adjoint.ones(1, 1, 5, 6, 7)).shape
+    adjoint.Size([1, 4, 5, 6, 7])
+    """
 
     _dims, _function = 3, "conv3d"
 
@@ -307,7 +425,49 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """Spread images (N, C, H, W) out with learned kernels: the gradient of `Conv2d` as a layer."""
+    """Enlarge images with learned kernels: a `Conv2d` run backward, as its gradient for the input is computed.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        The channels of input and output.
+    kernel_size : int or tuple of int
+        The height and width of the kernels.
+    stride : int or tuple of int, default 1
+        The distance of neighbouring inputs in the output.
+    padding : int or tuple of int, default 0
+        How much is cut off on both sides of each dimension of the output.
+    output_padding : int or tuple of int, default 0
+        How much is added at the end of each dimension of the output; less than the stride or the dilation.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    padding_mode : {"zeros"}, default "zeros"
+        There is no other.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    ValueError
+        If `groups` does not divide the channels, or for another `padding_mode`.
+
+    Shape
+    -----
+    Input: (N, C_in, H, W) or (C_in, H, W). Output: (N, C_out, H_out, W_out) or without N, where
+    ``H_out = (H - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``, and W_out likewise.
+    A call takes an `output_size` in place of `output_padding`. The weight has the shape (C_in, C_out / groups, kH, kW).
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.ConvTranspose2d(4, 8, 3, stride=2, padding=1)
+    >>> x = adjoint.ones(1, 4, 5, 5)
+    >>> layer(x).shape, layer(x, output_size=(10, 10)).shape
+    (adjoint.Size([1, 8, 9, 9]), adjoint.Size([1, 8, 10, 10]))
+    """
 
     _dims, _function = 2, "conv_transpose2d"
 

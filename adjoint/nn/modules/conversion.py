@@ -166,7 +166,29 @@ class Convertible:
         return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)  # type: ignore[no-any-return]
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
-        """Move to a device without the values: members there are unset."""
+        """Move to a device without the values: parameters and buffers there are unset.
+
+        Parameters
+        ----------
+        device : device, str or int
+            Where they are made.
+        recurse : bool, default True
+            Include those of all modules below this one.
+
+        Returns
+        -------
+        Module
+            This module.
+
+        Examples
+        --------
+        >>> with adjoint.device("meta"):  # without memory
+        ...     layer = adjoint.nn.Linear(2, 1)
+        >>> layer = layer.to_empty(device="cpu")
+        >>> layer.reset_parameters()
+        >>> layer.weight.device.type
+        'cpu'
+        """
         place = devices.as_device(device)
         return self._apply(lambda t: empty_like(t, device=place), recurse)  # type: ignore[no-any-return]
 

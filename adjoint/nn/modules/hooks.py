@@ -233,7 +233,31 @@ class Hooked(Convertible):
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
+        """Call a function before each `forward`; it may replace the arguments.
+
+        Parameters
+        ----------
+        hook : callable
+            Called as ``hook(module, args)``, with the positional arguments. It returns None, or new arguments: a tuple,
+            or one value.
+        prepend : bool, default False
+            Call it before the hooks that are registered already.
+        with_kwargs : bool, default False
+            Call it as ``hook(module, args, kwargs)``; it then returns None or a tuple of both.
+
+        Returns
+        -------
+        RemovableHandle
+            Its ``remove()`` takes the hook out.
+
+        Examples
+        --------
+        >>> layer = adjoint.nn.Identity()
+        >>> handle = layer.register_forward_pre_hook(lambda module, args: args[0] * 10)
+        >>> layer(adjoint.tensor([1.0, 2.0]))
+        tensor([10., 20.])
+        >>> handle.remove()
+        """
         marks = {"kwargs": (self._forward_pre_hooks_with_kwargs, with_kwargs)}
         return self._hook(self._forward_pre_hooks, hook, prepend, **marks)
 
@@ -245,7 +269,34 @@ class Hooked(Convertible):
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output."""
+        """Call a function after each `forward`; it may replace the result.
+
+        Parameters
+        ----------
+        hook : callable
+            Called as ``hook(module, args, output)``, with the positional arguments. It returns None, or another result.
+        prepend : bool, default False
+            Call it before the hooks that are registered already.
+        with_kwargs : bool, default False
+            Call it as ``hook(module, args, kwargs, output)``.
+        always_call : bool, default False
+            Call it also if `forward` raises.
+
+        Returns
+        -------
+        RemovableHandle
+            Its ``remove()`` takes the hook out.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 3), adjoint.nn.Linear(3, 1))
+        >>> shapes = []
+        >>> handle = model[0].register_forward_hook(lambda module, args, output: shapes.append(output.shape))
+        >>> _ = model(adjoint.ones(4, 2))
+        >>> shapes
+        [adjoint.Size([4, 3])]
+        >>> handle.remove()
+        """
         marks = {
             "kwargs": (self._forward_hooks_with_kwargs, with_kwargs),
             "always": (self._forward_hooks_always_called, always_call),

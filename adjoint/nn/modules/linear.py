@@ -18,7 +18,19 @@ __all__ = ["Bilinear", "Embedding", "EmbeddingBag", "Identity", "LazyLinear", "L
 
 
 class Identity(Module):
-    """Return the input as it is; whatever arguments it is made with do not matter."""
+    """Return the input as it is: a placeholder for another layer. Arguments to its constructor are ignored.
+
+    Shape
+    -----
+    Input: any. Output: the same tensor.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 3), adjoint.nn.Linear(3, 1))
+    >>> model[1] = adjoint.nn.Identity()  # take the last layer out
+    >>> model(adjoint.ones(2)).shape
+    adjoint.Size([3])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -31,10 +43,28 @@ class Identity(Module):
 class Linear(Module):
     """Multiply by a matrix and add a bias: ``input @ weight.T + bias``.
 
+    Both are initialized evenly between ``-1 / sqrt(in_features)`` and ``1 / sqrt(in_features)``.
+
+    Parameters
+    ----------
+    in_features, out_features : int
+        The size of the last dimension of input and output.
+    bias : bool, default True
+        Add a bias.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (..., in_features). Output: (..., out_features). The weight has the shape (out_features, in_features).
+
     Examples
     --------
-    >>> adjoint.nn.Linear(3, 2)(adjoint.ones(5, 3)).shape
+    >>> layer = adjoint.nn.Linear(3, 2)
+    >>> layer(adjoint.ones(5, 3)).shape
     adjoint.Size([5, 2])
+    >>> layer.weight.shape, layer.bias.shape
+    (adjoint.Size([2, 3]), adjoint.Size([2]))
     """
 
     __constants__ = ["in_features", "out_features"]
@@ -194,12 +224,46 @@ def _check_table(embeddings: Tensor) -> tuple[int, int]:
 
 
 class Embedding(_Table):
-    """Look up vectors by number.
+    """Look up vectors by number: ``output[i] = weight[input[i]]``.
+
+    Parameters
+    ----------
+    num_embeddings : int
+        How many vectors there are.
+    embedding_dim : int
+        The size of each.
+    padding_idx : int, optional
+        A number whose vector begins as zeros and gets no gradient.
+    max_norm : float, optional
+        Scale vectors that are looked up to at most this norm, in place.
+    norm_type : float, default 2.0
+        The p of the norm that `max_norm` bounds.
+    scale_grad_by_freq : bool, default False
+        Divide the gradient of each vector by how often its number occurs in the input.
+    sparse : bool, default False
+        Give the weight a sparse gradient.
+    device, dtype : optional
+        Of the weight, as for `tensor`.
+
+    Raises
+    ------
+    IndexError
+        When called with a number out of range.
+
+    Shape
+    -----
+    Input: integers of any shape. Output: (..., embedding_dim). The weight has the shape (num_embeddings,
+    embedding_dim).
 
     Examples
     --------
     >>> adjoint.nn.Embedding(10, 3)(adjoint.tensor([[1, 2], [3, 4]])).shape
     adjoint.Size([2, 2, 3])
+    >>> table = adjoint.nn.Embedding.from_pretrained(adjoint.tensor([[0.0, 1.0], [2.0, 3.0]]))
+    >>> table(adjoint.tensor([1, 0, 1]))
+    tensor([[2., 3.],
+            [0., 1.],
+            [2., 3.]])
     """
 
     __constants__ = [

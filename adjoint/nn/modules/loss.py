@@ -112,18 +112,53 @@ class _OfTarget(_Loss):
 
 
 class L1Loss(_OfTarget):
-    """The absolute difference."""
+    """Mean absolute error: the mean of ``|input - target|``.
+
+    Parameters
+    ----------
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+
+    Shape
+    -----
+    Input: any. Target: the same. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> input, target = adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 4.0])
+    >>> adjoint.nn.L1Loss()(input, target)
+    tensor(1.)
+    >>> adjoint.nn.L1Loss(reduction="none")(input, target)
+    tensor([0., 2.])
+    """
 
     _function = "l1_loss"
 
 
 class MSELoss(_OfTarget):
-    """The squared difference.
+    """Mean squared error: the mean of ``(input - target)**2``.
+
+    Parameters
+    ----------
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+
+    Shape
+    -----
+    Input: any. Target: the same; another shape is broadcast, with a warning. Output: a scalar, or with ``"none"`` as
+    the input.
 
     Examples
     --------
-    >>> adjoint.nn.MSELoss()(adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 4.0]))
+    >>> input, target = adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 4.0])
+    >>> adjoint.nn.MSELoss()(input, target)
     tensor(2.)
+    >>> adjoint.nn.MSELoss(reduction="none")(input, target)
+    tensor([0., 4.])
     """
 
     _function = "mse_loss"
@@ -201,7 +236,41 @@ class GaussianNLLLoss(_Loss):
 
 
 class NLLLoss(_OfTarget, _WeightedLoss):
-    """The negative log likelihood of classes, from log probabilities."""
+    """Negative log likelihood of classes: ``-weight[target] * input[target]``, where `input` holds log probabilities.
+
+    The mean divides by the sum of the weights of the targets.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        A weight for each class, of shape (C,). Defaults to ones.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    ignore_index : int, default -100
+        Targets of this value add nothing to the loss.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all samples' losses, or return each.
+
+    Raises
+    ------
+    IndexError
+        When called with a target that is no class.
+
+    Shape
+    -----
+    Input: (C,), (N, C) or (N, C, ...). Target: integers, without the dimension C. Output: a scalar, or with ``"none"``
+    as the target.
+
+    Examples
+    --------
+    >>> log_probs = adjoint.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
+    >>> adjoint.nn.NLLLoss(reduction="none")(log_probs, adjoint.tensor([1, 0]))
+    tensor([0.2877, 0.6931])
+    >>> adjoint.nn.NLLLoss()(log_probs, adjoint.tensor([1, -100]))  # the second is ignored
+    tensor(0.2877)
+    """
 
     _function = "nll_loss"
     _options = ["weight", "ignore_index", "reduction"]
@@ -239,12 +308,46 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_OfTarget, _WeightedLoss):
-    """The cross entropy of logits and classes, or class probabilities.
+    """Cross entropy of logits and classes: ``-weight[target] * log_softmax(input)[target]``.
+
+    The mean divides by the sum of the weights of the targets. A target of floats holds the probabilities of all classes
+    instead: then the loss is ``-sum_c weight[c] * target[c] * log_softmax(input)[c]``, and the mean divides by the
+    number of samples.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        A weight for each class, of shape (C,). Defaults to ones.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    ignore_index : int, default -100
+        Targets of this value add nothing to the loss.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all samples' losses, or return each.
+    label_smoothing : float, default 0.0
+        The share of the targets' probability that is spread evenly over all classes.
+
+    Raises
+    ------
+    IndexError
+        When called with a target that is no class.
+
+    Shape
+    -----
+    Input: (C,), (N, C) or (N, C, ...). Target: integers without the dimension C, or floats as the input. Output: a
+    scalar, or with ``"none"`` as an integer target.
 
     Examples
     --------
-    >>> adjoint.nn.CrossEntropyLoss()(adjoint.zeros(1, 2), adjoint.tensor([0]))
-    tensor(0.6931)
+    >>> logits = adjoint.tensor([[2.0, 0.0], [0.0, 0.0]])
+    >>> adjoint.nn.CrossEntropyLoss(reduction="none")(logits, adjoint.tensor([0, 1]))
+    tensor([0.1269, 0.6931])
+    >>> adjoint.nn.CrossEntropyLoss()(logits, adjoint.tensor([0, -100]))  # the second is ignored
+    tensor(0.1269)
+    >>> adjoint.nn.CrossEntropyLoss()(logits, adjoint.tensor([[0.5, 0.5], [1.0, 0.0]]))
+    tensor(0.9100)
     """
 
     _function = "cross_entropy"
@@ -339,14 +442,69 @@ class KLDivLoss(_OfTarget):
 
 
 class BCELoss(_OfTarget, _WeightedLoss):
-    """The cross entropy of probabilities of one class or the other."""
+    """Binary cross entropy of probabilities: ``-(target * log(input) + (1 - target) * log(1 - input))``.
+
+    Logarithms below -100 are taken as -100. `BCEWithLogitsLoss` is more exact.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        Multiplies the loss of each element; it broadcasts to the input.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+
+    Raises
+    ------
+    RuntimeError
+        When called with an input that is not between 0 and 1.
+
+    Shape
+    -----
+    Input: any, floats. Target: the same, floats. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> probabilities, target = adjoint.tensor([0.5, 0.9]), adjoint.tensor([1.0, 0.0])
+    >>> adjoint.nn.BCELoss(reduction="none")(probabilities, target)
+    tensor([0.6931, 2.3026])
+    >>> adjoint.nn.BCELoss()(probabilities, target)
+    tensor(1.4979)
+    """
 
     _function = "binary_cross_entropy"
     _options = ["weight", "reduction"]
 
 
 class BCEWithLogitsLoss(_Loss):
-    """The cross entropy of logits for one class or the other, without overflow."""
+    """Binary cross entropy of logits, without overflow: `BCELoss` of ``p = sigmoid(input)``.
+
+    With `pos_weight` it is ``-(pos_weight * target * log(p) + (1 - target) * log(1 - p))``.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        Multiplies the loss of each element; it broadcasts to the input.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+    pos_weight : Tensor, optional
+        Weight of the positive class; it broadcasts to the input.
+
+    Shape
+    -----
+    Input: any. Target: the same, floats. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> logits, target = adjoint.tensor([0.0, 100.0]), adjoint.tensor([1.0, 0.0])
+    >>> adjoint.nn.BCEWithLogitsLoss(reduction="none")(logits, target)
+    tensor([  0.6931, 100.0000])
+    >>> adjoint.nn.BCEWithLogitsLoss(pos_weight=adjoint.tensor(2.0))(adjoint.zeros(1), adjoint.ones(1))
+    tensor(1.3863)
+    """
 
     weight: Any
     pos_weight: Any

@@ -60,7 +60,26 @@ _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"
 
 
 def _forward_unimplemented(self: Any, *input: Any) -> None:
-    """Compute the module's result: every subclass says how."""
+    """Compute the module's result: every subclass defines this, and a call of the module runs it.
+
+    Parameters
+    ----------
+    input : tuple
+        What the module is called with. A subclass names its own parameters.
+
+    Raises
+    ------
+    NotImplementedError
+        If a subclass does not define it.
+
+    Examples
+    --------
+    >>> class Double(adjoint.nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> Double()(adjoint.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
@@ -161,7 +180,34 @@ class Module(Hooked):
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is not trained; a `persistent` one is part of the state_dict."""
+        """Add a tensor that is not trained, such as a running mean; it moves and is saved with the module.
+
+        Parameters
+        ----------
+        name : str
+            The attribute that holds it.
+        tensor : Tensor or None
+            None keeps the name for later; `state_dict` leaves it out.
+        persistent : bool, default True
+            Whether `state_dict` has it.
+
+        Raises
+        ------
+        KeyError
+            If `name` is empty, has a dot, or is an attribute already.
+        TypeError
+            If `tensor` is neither a tensor nor None.
+
+        Examples
+        --------
+        >>> layer = adjoint.nn.Linear(2, 1)
+        >>> layer.register_buffer("calls", adjoint.tensor(0))
+        >>> layer.calls += 1
+        >>> list(layer.state_dict())
+        ['weight', 'bias', 'calls']
+        >>> [name for name, _ in layer.named_parameters()]
+        ['weight', 'bias']
+        """
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name(name, "_buffers")
@@ -180,7 +226,30 @@ class Module(Hooked):
         self._members("_buffers")[name] = tensor
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter; None keeps the name for one that is not there."""
+        """Add a parameter under a name, as assigning it to an attribute does.
+
+        Parameters
+        ----------
+        name : str
+            The attribute that holds it.
+        param : Parameter or None
+            None keeps the name for a parameter that is not used, as a layer without bias does.
+
+        Raises
+        ------
+        KeyError
+            If `name` is empty, has a dot, or is an attribute already.
+        TypeError
+            If `param` is neither a `Parameter` nor None.
+
+        Examples
+        --------
+        >>> module = adjoint.nn.Module()
+        >>> module.register_parameter("scale", adjoint.nn.Parameter(adjoint.ones(2)))
+        >>> module.register_parameter("shift", None)
+        >>> [name for name, _ in module.named_parameters()]
+        ['scale']
+        """
         members = self._members("_parameters")
         self._check_name(name, "_parameters")
         if param is not None:
@@ -200,7 +269,33 @@ class Module(Hooked):
         members[name] = param
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child module under a name."""
+        """Add a child module under a name, as assigning it to an attribute does.
+
+        Parameters
+        ----------
+        name : str
+            The attribute that holds it.
+        module : Module or None
+            None keeps the name for a child that is not used.
+
+        Raises
+        ------
+        KeyError
+            If `name` is empty, has a dot, or is an attribute already.
+        TypeError
+            If `module` is neither a `Module` nor None.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Module()
+        >>> for i in range(2):
+        ...     model.add_module(f"layer{i}", adjoint.nn.Linear(2, 2))
+        >>> model
+        Module(
+          (layer0): Linear(in_features=2, out_features=2, bias=True)
+          (layer1): Linear(in_features=2, out_features=2, bias=True)
+        )
+        """
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name(name, "_modules")
@@ -321,7 +416,29 @@ class Module(Hooked):
     # --- Finding one's way ---
 
     def get_submodule(self, target: str) -> Module:
-        """Return the module at a path such as ``"encoder.layers.0"``."""
+        """Return the module at a path.
+
+        Parameters
+        ----------
+        target : str
+            Names joined by dots, such as ``"encoder.layers.0"``; the empty path means this module.
+
+        Returns
+        -------
+        Module
+            The module itself, not a copy.
+
+        Raises
+        ------
+        AttributeError
+            If there is no module at the path.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Sequential(adjoint.nn.Linear(2, 3), adjoint.nn.ReLU()))
+        >>> model.get_submodule("0.1")
+        ReLU()
+        """
         found: Any = self
         for part in target.split(".") if target != "" else ():
             if not hasattr(found, part):
@@ -381,34 +498,138 @@ class Module(Hooked):
                 yield f"{path}.{name}" if path else name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Go over the parameters, those of children included unless `recurse` is off."""
+        """Go over the parameters: what an optimizer takes.
+
+        Parameters
+        ----------
+        recurse : bool, default True
+            Include those of all modules below this one.
+
+        Yields
+        ------
+        Parameter
+            Each once, though several modules share it.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(3, 2), adjoint.nn.Linear(2, 1))
+        >>> sum(p.numel() for p in model.parameters())
+        11
+        >>> optimizer = adjoint.optim.SGD(model.parameters(), lr=0.1)
+        """
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Go over the parameters with their paths."""
+        """Go over the parameters with their paths.
+
+        Parameters
+        ----------
+        prefix : str, default ""
+            Put before each path, with a dot.
+        recurse : bool, default True
+            Include those of all modules below this one.
+        remove_duplicate : bool, default True
+            Yield a parameter that several modules share once only.
+
+        Yields
+        ------
+        tuple of str and Parameter
+            The path, such as ``"0.weight"``, and the parameter.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(3, 2), adjoint.nn.Linear(2, 1))
+        >>> for name, p in model.named_parameters():
+        ...     print(name, tuple(p.shape))
+        0.weight (2, 3)
+        0.bias (2,)
+        1.weight (1, 2)
+        1.bias (1,)
+        """
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Go over the buffers, those of children included unless `recurse` is off."""
+        """Go over the buffers: tensors that are not trained.
+
+        Parameters
+        ----------
+        recurse : bool, default True
+            Include those of all modules below this one.
+
+        Yields
+        ------
+        Tensor
+            Each once, though several modules share it.
+
+        Examples
+        --------
+        >>> list(adjoint.nn.BatchNorm1d(2).buffers())
+        [tensor([0., 0.]), tensor([1., 1.]), tensor(0)]
+        """
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Go over the buffers with their paths."""
+        """Go over the buffers with their paths.
+
+        Parameters
+        ----------
+        prefix : str, default ""
+            Put before each path, with a dot.
+        recurse : bool, default True
+            Include those of all modules below this one.
+        remove_duplicate : bool, default True
+            Yield a buffer that several modules share once only.
+
+        Yields
+        ------
+        tuple of str and Tensor
+            The path, such as ``"norm.running_mean"``, and the buffer.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(3, 2), adjoint.nn.BatchNorm1d(2))
+        >>> [name for name, _ in model.named_buffers()]
+        ['1.running_mean', '1.running_var', '1.num_batches_tracked']
+        """
         yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
-        """Go over the immediate child modules."""
+        """Go over the immediate child modules.
+
+        Yields
+        ------
+        Module
+            Each once, though it has several names.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 2), adjoint.nn.ReLU())
+        >>> list(model.children())
+        [Linear(in_features=2, out_features=2, bias=True), ReLU()]
+        """
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Go over the immediate child modules with their names."""
+        """Go over the immediate child modules with their names.
+
+        Yields
+        ------
+        tuple of str and Module
+            Each module once, though it has several names.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 2), adjoint.nn.ReLU())
+        >>> [name for name, _ in model.named_children()]
+        ['0', '1']
+        """
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -416,14 +637,52 @@ class Module(Hooked):
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """Go over this module and everything below it."""
+        """Go over this module and all below it.
+
+        Parameters
+        ----------
+        remove_duplicate : bool, default True
+            Yield a module that has several places once only.
+
+        Yields
+        ------
+        Module
+            This module first, each module before those below it.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Sequential(adjoint.nn.Linear(2, 2)), adjoint.nn.ReLU())
+        >>> [type(module).__name__ for module in model.modules()]
+        ['Sequential', 'Sequential', 'Linear', 'ReLU']
+        """
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Go over this module and everything below it, with paths."""
+        """Go over this module and all below it, with their paths.
+
+        Parameters
+        ----------
+        memo : set of Module, optional
+            Modules to leave out; those that are found are added.
+        prefix : str, default ""
+            The path of this module.
+        remove_duplicate : bool, default True
+            Yield a module that has several places once only.
+
+        Yields
+        ------
+        tuple of str and Module
+            The path, such as ``"encoder.layers.0"``, and the module.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Sequential(adjoint.nn.Linear(2, 2)), adjoint.nn.ReLU())
+        >>> [name for name, _ in model.named_modules()]
+        ['', '0', '0.0', '1']
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -512,12 +771,29 @@ class Module(Hooked):
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Return all parameters and persistent buffers by path, detached unless `keep_vars`.
+        """Return all parameters and persistent buffers by path: what one saves.
+
+        Parameters
+        ----------
+        destination : dict, optional
+            Where they are put. Defaults to a new ordered dict.
+        prefix : str, default ""
+            Put before each path, as it is.
+        keep_vars : bool, default False
+            Return the parameters themselves, not detached tensors.
+
+        Returns
+        -------
+        dict
+            Tensors that share memory with the module: copy them to keep their values of now.
 
         Examples
         --------
-        >>> list(adjoint.nn.Linear(2, 1).state_dict())
+        >>> layer = adjoint.nn.Linear(2, 1)
+        >>> list(layer.state_dict())
         ['weight', 'bias']
+        >>> list(layer.state_dict(prefix="head."))
+        ['head.weight', 'head.bias']
         """
         if args:
             warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
@@ -551,23 +827,92 @@ class Module(Hooked):
         load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Copy parameters and buffers from a state_dict; with `assign` take its tensors themselves.
+        """Copy parameters and buffers from what `state_dict` returned.
 
-        A `strict` call refuses keys that are missing or not known. Returns both lists of keys.
+        Parameters
+        ----------
+        state_dict : mapping of str to Tensor
+            Tensors by path.
+        strict : bool, default True
+            Raise if there are keys that the module does not have, or it has keys that are missing.
+        assign : bool, default False
+            Take the tensors themselves, with their dtype and device, instead of copying their values.
+
+        Returns
+        -------
+        named tuple of two lists
+            `missing_keys` and `unexpected_keys`.
+
+        Raises
+        ------
+        RuntimeError
+            If a shape differs, or with `strict` the keys do.
+
+        Examples
+        --------
+        >>> trained, layer = adjoint.nn.Linear(2, 1), adjoint.nn.Linear(2, 1)
+        >>> layer.load_state_dict(trained.state_dict())
+        <All keys matched successfully>
+        >>> layer.load_state_dict({"weight": adjoint.ones(1, 2)}, strict=False).missing_keys
+        ['bias']
         """
         return load_tree(self, state_dict, strict, assign)
 
     # --- Training ---
 
     def apply(self: T, fn: Callable[[Module], None]) -> T:
-        """Call `fn` on every module below, then on this one."""
+        """Call a function with every module below this one, then with this one.
+
+        Parameters
+        ----------
+        fn : callable
+            Takes a module; what it returns is ignored.
+
+        Returns
+        -------
+        Module
+            This module.
+
+        Examples
+        --------
+        >>> def begin(module):
+        ...     if isinstance(module, adjoint.nn.Linear):
+        ...         adjoint.nn.init.ones_(module.weight)
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 1), adjoint.nn.ReLU()).apply(begin)
+        >>> model[0].weight.tolist()
+        [[1.0, 1.0]]
+        """
         for module in self.children():
             module.apply(fn)
         fn(self)
         return self
 
     def train(self: T, mode: bool = True) -> T:
-        """Set training mode here and below: dropout drops, batch norm uses the batch."""
+        """Set training mode here and in all modules below: dropout drops elements, batch norm uses the batch.
+
+        Parameters
+        ----------
+        mode : bool, default True
+            False sets evaluation mode, as `eval` does.
+
+        Returns
+        -------
+        Module
+            This module.
+
+        Raises
+        ------
+        ValueError
+            If `mode` is not a bool.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 2), adjoint.nn.Dropout())
+        >>> model.training
+        True
+        >>> model.train(False)[1].training
+        False
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -576,7 +921,22 @@ class Module(Hooked):
         return self
 
     def eval(self: T) -> T:
-        """Set evaluation mode here and below."""
+        """Set evaluation mode here and in all modules below.
+
+        Dropout then does nothing, and batch norm uses its running statistics. Gradients are recorded as before; use
+        `no_grad` against that.
+
+        Returns
+        -------
+        Module
+            This module.
+
+        Examples
+        --------
+        >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 2), adjoint.nn.Dropout()).eval()
+        >>> model.training, model[1].training
+        (False, False)
+        """
         return self.train(False)
 
     def requires_grad_(self: T, requires_grad: bool = True) -> T:
@@ -586,7 +946,23 @@ class Module(Hooked):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or set them to zero."""
+        """Drop the gradients of all parameters, or set them to zero.
+
+        Parameters
+        ----------
+        set_to_none : bool, default True
+            Set ``.grad`` to None, which frees the memory. False writes zeros.
+
+        Examples
+        --------
+        >>> layer = adjoint.nn.Linear(2, 1)
+        >>> layer(adjoint.ones(2)).sum().backward()
+        >>> layer.weight.grad
+        tensor([[1., 1.]])
+        >>> layer.zero_grad()
+        >>> layer.weight.grad is None
+        True
+        """
         for param in self.parameters():
             if param.grad is None:
                 continue
@@ -606,7 +982,19 @@ class Module(Hooked):
         return OptimizedModule(self, compiled)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile what calling this module does; arguments are those of `adjoint.compile`."""
+        """Compile what calling this module does, in place: `state_dict` and the type of the module stay.
+
+        It takes the arguments of `adjoint.compile`.
+
+        Examples
+        --------
+        >>> layer = adjoint.nn.Linear(2, 1)
+        >>> layer.compile()
+        >>> layer(adjoint.ones(3, 2)).shape
+        adjoint.Size([3, 1])
+        >>> list(layer.state_dict())
+        ['weight', 'bias']
+        """
         compiler = importlib.import_module("adjoint").compile  # loaded when a program first compiles
         self._compiled_call_impl = compiler(self._call_impl, *args, **kwargs)
         self.__dict__["_hooked"] = True
@@ -626,7 +1014,25 @@ class Module(Hooked):
         return self.__class__.__name__
 
     def extra_repr(self) -> str:
-        """Return what the text of the module says in its brackets."""
+        """Return what the text of the module says in its parentheses. Subclasses override it.
+
+        Returns
+        -------
+        str
+            Empty by default.
+
+        Examples
+        --------
+        >>> class Scale(adjoint.nn.Module):
+        ...     def __init__(self, factor):
+        ...         super().__init__()
+        ...         self.factor = factor
+        ...
+        ...     def extra_repr(self):
+        ...         return f"factor={self.factor}"
+        >>> Scale(2)
+        Scale(factor=2)
+        """
         return ""
 
     def _repr_html_(self) -> str:

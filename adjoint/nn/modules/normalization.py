@@ -141,32 +141,188 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Bring each feature of (N, C) or (N, C, L) to mean 0 and variance 1 over the batch (Ioffe and Szegedy, 2015)."""
+    """Normalize each feature over the batch (Ioffe and Szegedy, 2015).
+
+    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    In training, mean and (biased) variance are those of the batch. The running statistics follow them by
+    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. They are used in evaluation
+    mode.
+
+    Parameters
+    ----------
+    num_features : int
+        The number C of features, or channels.
+    eps : float, default 1e-5
+        Added to the variance.
+    momentum : float or None, default 0.1
+        The share of a batch in the running statistics; None averages all batches equally.
+    affine : bool, default True
+        Learn `weight` and `bias`, which begin as ones and zeros.
+    track_running_stats : bool, default True
+        Keep running statistics. Without them, evaluation uses the batch, too.
+    device, dtype : optional
+        Of parameters and buffers, as for `tensor`.
+    bias : bool, default True
+        False learns a `weight` only.
+
+    Raises
+    ------
+    ValueError
+        When called in training with one value per channel, or with an input of another number of dimensions.
+
+    Shape
+    -----
+    Input: (N, C) or (N, C, L). Output: the same.
+
+    Examples
+    --------
+    >>> norm = adjoint.nn.BatchNorm1d(2)
+    >>> x = adjoint.tensor([[1.0, 10.0], [3.0, 30.0]])
+    >>> norm(x).detach()
+    tensor([[-1.0000, -1.0000],
+            [ 1.0000,  1.0000]])
+    >>> norm.running_mean, norm.running_var
+    (tensor([0.2000, 2.0000]), tensor([ 1.1000, 20.9000]))
+    """
 
     _ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Bring each channel of images (N, C, H, W) to mean 0 and variance 1 over the batch.
+    """Normalize each channel of images over the batch: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    In training, mean and (biased) variance are those of the batch. The running statistics follow them by
+    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. They are used in evaluation
+    mode.
+
+    Parameters
+    ----------
+    num_features : int
+        The number C of channels.
+    eps : float, default 1e-5
+        Added to the variance.
+    momentum : float or None, default 0.1
+        The share of a batch in the running statistics; None averages all batches equally.
+    affine : bool, default True
+        Learn `weight` and `bias`, which begin as ones and zeros.
+    track_running_stats : bool, default True
+        Keep running statistics. Without them, evaluation uses the batch, too.
+    device, dtype : optional
+        Of parameters and buffers, as for `tensor`.
+    bias : bool, default True
+        False learns a `weight` only.
+
+    Raises
+    ------
+    ValueError
+        When called in training with one value per channel, or with an input of another number of dimensions.
+
+    Shape
+    -----
+    Input: (N, C, H, W). Output: the same.
 
     Examples
     --------
-    >>> norm = adjoint.nn.BatchNorm2d(3)
-    >>> norm(adjoint.ones(2, 3, 4, 4)).shape, norm.num_batches_tracked.item()
-    (adjoint.Size([2, 3, 4, 4]), 1)
+    >>> norm = adjoint.nn.BatchNorm2d(1)
+    >>> image = adjoint.tensor([[[[1.0, 3.0], [1.0, 3.0]]]])
+    >>> norm(image).detach()
+    tensor([[[[-1.0000,  1.0000],
+              [-1.0000,  1.0000]]]])
+    >>> norm.num_batches_tracked.item()
+    1
+    >>> norm.eval()(image).detach()  # by the running mean, 0.2, and variance, 1.0333
+    tensor([[[[0.7870, 2.7545],
+              [0.7870, 2.7545]]]])
     """
 
     _ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Bring each channel of volumes (N, C, D, H, W) to mean 0 and variance 1 over the batch."""
+    """Normalize each channel of volumes over the batch: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    In training, mean and (biased) variance are those of the batch. The running statistics follow them by
+    ``running = (1 - momentum) * running + momentum * batch``, with the unbiased variance. They are used in evaluation
+    mode.
+
+    Parameters
+    ----------
+    num_features : int
+        The number C of channels.
+    eps : float, default 1e-5
+        Added to the variance.
+    momentum : float or None, default 0.1
+        The share of a batch in the running statistics; None averages all batches equally.
+    affine : bool, default True
+        Learn `weight` and `bias`, which begin as ones and zeros.
+    track_running_stats : bool, default True
+        Keep running statistics. Without them, evaluation uses the batch, too.
+    device, dtype : optional
+        Of parameters and buffers, as for `tensor`.
+    bias : bool, default True
+        False learns a `weight` only.
+
+    Raises
+    ------
+    ValueError
+        When called in training with one value per channel, or with an input of another number of dimensions.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W). Output: the same.
+
+    Examples
+    --------
+    >>> norm = adjoint.nn.BatchNorm3d(3)
+    >>> out = norm(adjoint.arange(48.0).reshape(2, 3, 2, 2, 2))
+    >>> out.shape
+    adjoint.Size([2, 3, 2, 2, 2])
+    >>> adjoint.allclose(out.mean(dim=(0, 2, 3, 4)), adjoint.zeros(3), atol=1e-6)
+    True
+    """
 
     _ranks = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch norm over the batches of all processes; in one process, batch norm of any rank."""
+    """Batch norm over the batches of all processes: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    In one process it is batch norm of an input of any number of dimensions. ``convert_sync_batchnorm`` puts it in the
+    place of each batch norm of a model.
+
+    Parameters
+    ----------
+    num_features : int
+        The number C of channels.
+    eps : float, default 1e-5
+        Added to the variance.
+    momentum : float or None, default 0.1
+        The share of a batch in the running statistics; None averages all batches equally.
+    affine : bool, default True
+        Learn `weight` and `bias`, which begin as ones and zeros.
+    track_running_stats : bool, default True
+        Keep running statistics. Without them, evaluation uses the batch, too.
+    process_group : ProcessGroup, optional
+        The processes whose batches are taken together. Defaults to all.
+    device, dtype : optional
+        Of parameters and buffers, as for `tensor`.
+    bias : bool, default True
+        False learns a `weight` only.
+
+    Shape
+    -----
+    Input: (N, C, ...). Output: the same.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(4, 2), adjoint.nn.BatchNorm1d(2))
+    >>> adjoint.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    Sequential(
+      (0): Linear(in_features=4, out_features=2, bias=True)
+      (1): SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    )
+    """
 
     def __init__(
         self,
@@ -357,13 +513,73 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Bring each channel of each sequence to mean 0 and variance 1 (Ulyanov et al., 2016)."""
+    """Normalize each channel of each sequence: ``(x - mean) / sqrt(var + eps) * weight + bias`` (Ulyanov et al., 2016).
+
+    Mean and (biased) variance are those of one channel of one sample.
+
+    Parameters
+    ----------
+    num_features : int
+        The number C of channels.
+    eps : float, default 1e-5
+        Added to the variance.
+    momentum : float, default 0.1
+        The share of a batch in the running statistics.
+    affine : bool, default False
+        Learn `weight` and `bias`, one for each channel.
+    track_running_stats : bool, default False
+        Keep running statistics in training, and use them in evaluation mode.
+    device, dtype : optional
+        Of parameters and buffers, as for `tensor`.
+    bias : bool, default True
+        With `affine`, False learns a `weight` only.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.InstanceNorm1d(2)(adjoint.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+    """
 
     _ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Bring each channel of each image to mean 0 and variance 1."""
+    """Normalize each channel of each image: ``(x - mean) / sqrt(var + eps) * weight + bias`` (Ulyanov et al., 2016).
+
+    Mean and (biased) variance are those of one channel of one sample.
+
+    Parameters
+    ----------
+    num_features : int
+        The number C of channels.
+    eps : float, default 1e-5
+        Added to the variance.
+    momentum : float, default 0.1
+        The share of a batch in the running statistics.
+    affine : bool, default False
+        Learn `weight` and `bias`, one for each channel.
+    track_running_stats : bool, default False
+        Keep running statistics in training, and use them in evaluation mode.
+    device, dtype : optional
+        Of parameters and buffers, as for `tensor`.
+    bias : bool, default True
+        With `affine`, False learns a `weight` only.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.InstanceNorm2d(1)(adjoint.tensor([[[[1.0, 3.0], [1.0, 3.0]]]]))
+    tensor([[[[-1.0000,  1.0000],
+              [-1.0000,  1.0000]]]])
+    """
 
     _ranks = (3, 4)
 
@@ -453,12 +669,32 @@ def _as_shape(normalized_shape: Any) -> tuple[int, ...]:
 
 
 class LayerNorm(_Affine):
-    """Bring the last dimensions to mean 0 and variance 1, then scale and shift them (Ba et al., 2016).
+    """Normalize over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias`` (Ba et al., 2016).
+
+    Mean and (biased) variance are those of the last dimensions of each sample.
+
+    Parameters
+    ----------
+    normalized_shape : int or tuple of int
+        The sizes of the last dimensions.
+    eps : float, default 1e-5
+        Added to the variance.
+    elementwise_affine : bool, default True
+        Learn `weight` and `bias`, of `normalized_shape`, which begin as ones and zeros.
+    bias : bool, default True
+        False learns a `weight` only.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (..., *normalized_shape). Output: the same.
 
     Examples
     --------
-    >>> adjoint.nn.LayerNorm(2)(adjoint.tensor([[1.0, 3.0]])).round(decimals=2).tolist()
-    [[-1.0, 1.0]]
+    >>> adjoint.nn.LayerNorm(2)(adjoint.tensor([[1.0, 3.0], [10.0, 30.0]])).detach()
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
@@ -525,7 +761,39 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Affine):
-    """Bring groups of channels to mean 0 and variance 1, then scale and shift each channel (Wu and He, 2018)."""
+    """Normalize groups of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias`` (Wu and He, 2018).
+
+    Mean and (biased) variance are those of a group; `weight` and `bias` have one element for each channel.
+
+    Parameters
+    ----------
+    num_groups : int
+        How many groups there are; it divides `num_channels`.
+    num_channels : int
+        The number C of channels.
+    eps : float, default 1e-5
+        Added to the variance.
+    affine : bool, default True
+        Learn `weight` and `bias`, which begin as ones and zeros.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        False learns a `weight` only.
+
+    Raises
+    ------
+    ValueError
+        If `num_groups` does not divide `num_channels`.
+
+    Shape
+    -----
+    Input: (N, C, ...). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.GroupNorm(2, 4)(adjoint.tensor([[1.0, 3.0, 10.0, 30.0]])).detach()
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
 

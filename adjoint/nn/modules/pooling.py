@@ -41,25 +41,110 @@ class _MaxPoolNd(Functional):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The maximum of windows of sequences (N, C, L)."""
+    """The maximum of each window of sequences.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The length of a window.
+    stride : int or tuple of int, optional
+        The distance between windows. Defaults to `kernel_size`.
+    padding : int or tuple of int, default 0
+        How much minus infinity is added at both ends; at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a window.
+    return_indices : bool, default False
+        Return the positions of the maxima, too.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: (N, C, L_out) or (C, L_out), where
+    ``L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 5.0, 2.0, 3.0, 4.0]])
+    >>> adjoint.nn.MaxPool1d(2)(x)
+    tensor([[5., 3.]])
+    >>> adjoint.nn.MaxPool1d(2, ceil_mode=True, return_indices=True)(x)
+    (tensor([[5., 3., 4.]]), tensor([[1, 3, 4]]))
+    """
 
     _function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The maximum of windows of images (N, C, H, W).
+    """The maximum of each window of images.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The height and width of a window.
+    stride : int or tuple of int, optional
+        The distance between windows. Defaults to `kernel_size`.
+    padding : int or tuple of int, default 0
+        How much minus infinity is added on both sides of each dimension; at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a window.
+    return_indices : bool, default False
+        Return the positions of the maxima, too: they count the elements of an image row by row.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C, H_out, W_out) or without N, where
+    ``H_out = (H + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, and W_out likewise.
 
     Examples
     --------
-    >>> adjoint.nn.MaxPool2d(2)(adjoint.arange(16.0).reshape(1, 4, 4)).tolist()
-    [[[5.0, 7.0], [13.0, 15.0]]]
+    >>> image = adjoint.arange(16.0).reshape(1, 4, 4)
+    >>> adjoint.nn.MaxPool2d(2)(image)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    >>> adjoint.nn.MaxPool2d(3, stride=2, padding=1)(image)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
     """
 
     _function = "max_pool2d"
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The maximum of windows of volumes (N, C, D, H, W)."""
+    """The maximum of each window of volumes.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The depth, height and width of a window.
+    stride : int or tuple of int, optional
+        The distance between windows. Defaults to `kernel_size`.
+    padding : int or tuple of int, default 0
+        How much minus infinity is added on both sides of each dimension; at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a window.
+    return_indices : bool, default False
+        Return the positions of the maxima, too: they count the elements of a volume in order.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, D_out, H_out, W_out) or without N, where
+    ``D_out = (D + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, and the others likewise.
+
+    Examples
+    --------
+    >>> volume = adjoint.arange(16.0).reshape(1, 2, 2, 4)
+    >>> adjoint.nn.MaxPool3d(2)(volume)
+    tensor([[[[13., 15.]]]])
+    >>> adjoint.nn.MaxPool3d((1, 2, 2))(volume)
+    tensor([[[[ 5.,  7.]],
+    <BLANKLINE>
+             [[13., 15.]]]])
+    """
 
     _function = "max_pool3d"
 
@@ -190,7 +275,40 @@ class _AvgPool(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of windows of images (N, C, H, W)."""
+    """The mean of each window of images.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The height and width of a window.
+    stride : int or tuple of int, optional
+        The distance between windows. Defaults to `kernel_size`.
+    padding : int or tuple of int, default 0
+        How many zeros are added on both sides of each dimension.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+    count_include_pad : bool, default True
+        Let zeros of the padding count in the means.
+    divisor_override : int, optional
+        Divide the sums by this number, not by the number of elements.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C, H_out, W_out) or without N, where
+    ``H_out = (H + 2 * padding - kernel_size) // stride + 1``, and W_out likewise.
+
+    Examples
+    --------
+    >>> adjoint.nn.AvgPool2d(2)(adjoint.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    >>> adjoint.nn.AvgPool2d(3, stride=1, padding=1)(adjoint.ones(1, 2, 2))  # 4 of 9 elements are ones
+    tensor([[[0.4444, 0.4444],
+             [0.4444, 0.4444]]])
+    >>> adjoint.nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)(adjoint.ones(1, 2, 2))
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
 
     _function = "avg_pool2d"
 
@@ -244,13 +362,54 @@ class _AdaptiveAvgPoolNd(Functional):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means of windows that share a sequence, as many as asked for."""
+    """Means of windows of sequences, as many as the output is to have elements.
+
+    Window i goes from ``floor(i * L / L_out)`` to ``ceil((i + 1) * L / L_out)``.
+
+    Parameters
+    ----------
+    output_size : int or tuple of int
+        The length L_out of the result.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: (N, C, L_out) or (C, L_out).
+
+    Examples
+    --------
+    >>> x = adjoint.arange(6.0).reshape(1, 6)
+    >>> adjoint.nn.AdaptiveAvgPool1d(2)(x)
+    tensor([[1., 4.]])
+    >>> adjoint.nn.AdaptiveAvgPool1d(1)(x)
+    tensor([[2.5000]])
+    """
 
     _function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means of windows that share an image, as many as asked for."""
+    """Means of windows of images, as many as the output is to have elements.
+
+    In each dimension window i goes from ``floor(i * H / H_out)`` to ``ceil((i + 1) * H / H_out)``.
+
+    Parameters
+    ----------
+    output_size : int, or tuple of int or None
+        The height and width of the result; None leaves a dimension as it is.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C, H_out, W_out) or without N.
+
+    Examples
+    --------
+    >>> image = adjoint.arange(8.0).reshape(1, 2, 4)
+    >>> adjoint.nn.AdaptiveAvgPool2d(1)(image)
+    tensor([[[3.5000]]])
+    >>> adjoint.nn.AdaptiveAvgPool2d((None, 2))(image)
+    tensor([[[0.5000, 2.5000],
+             [4.5000, 6.5000]]])
+    """
 
     _function = "adaptive_avg_pool2d"
 

@@ -42,7 +42,48 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
 
 
 class RNNBase(Module):
-    """What recurrent layers share: weights by layer and direction, and checks of what they are called with."""
+    """What `RNN`, `LSTM` and `GRU` have in common: the weights of each layer and direction. It has no `forward`.
+
+    Layer k has the parameters `weight_ih_lk`, `weight_hh_lk`, `bias_ih_lk` and `bias_hh_lk`, with ``_reverse`` appended
+    for the second direction. They are initialized evenly between ``-1 / sqrt(hidden_size)`` and
+    ``1 / sqrt(hidden_size)``.
+
+    Parameters
+    ----------
+    mode : {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"}
+        The kind of the layer.
+    input_size : int
+        The features of the input.
+    hidden_size : int
+        The features of the state.
+    num_layers : int, default 1
+        How many layers follow one another.
+    bias : bool, default True
+        Add biases.
+    batch_first : bool, default False
+        Put the batch before time in input and output.
+    dropout : float, default 0.0
+        The probability with which a layer's output is set to zero in training, except after the last.
+    bidirectional : bool, default False
+        Let a second direction go from the end to the start.
+    proj_size : int, default 0
+        Project the state of an LSTM to this size.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    ValueError
+        If a size is not positive, `dropout` not between 0 and 1, or `mode` unknown.
+
+    Examples
+    --------
+    >>> gru = adjoint.nn.GRU(3, 4)
+    >>> isinstance(gru, adjoint.nn.RNNBase)
+    True
+    >>> {name: tuple(p.shape) for name, p in gru.named_parameters()}
+    {'weight_ih_l0': (12, 3), 'weight_hh_l0': (12, 4), 'bias_ih_l0': (12,), 'bias_hh_l0': (12,)}
+    """
 
     __constants__ = [
         "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional",
@@ -290,7 +331,46 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """A gated recurrent unit over sequences (Cho et al., 2014)."""
+    """A gated recurrent unit over sequences (Cho et al., 2014).
+
+    At each step, with W and b for the input and U and c for the state: ``r = sigmoid(W_r x + b_r + U_r h + c_r)``,
+    ``z = sigmoid(W_z x + b_z + U_z h + c_z)``, ``n = tanh(W_n x + b_n + r * (U_n h + c_n))``,
+    ``h = (1 - z) * n + z * h``.
+
+    Parameters
+    ----------
+    input_size : int
+        The features of the input.
+    hidden_size : int
+        The features H of the state.
+    num_layers : int, default 1
+        How many layers follow one another.
+    bias : bool, default True
+        Add biases.
+    batch_first : bool, default False
+        Put the batch before time in input and output.
+    dropout : float, default 0.0
+        The probability with which a layer's output is set to zero in training, except after the last.
+    bidirectional : bool, default False
+        Let a second direction go from the end to the start.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (L, N, input_size), (N, L, input_size) with `batch_first`, (L, input_size), or a `PackedSequence`. State:
+    (num_layers * directions, N, H), zeros if it is not given. Output: all states of the last layer, (L, N, directions *
+    H), and the last state of every layer.
+
+    Examples
+    --------
+    >>> gru = adjoint.nn.GRU(3, 4, num_layers=2, batch_first=True)
+    >>> out, state = gru(adjoint.ones(2, 5, 3))
+    >>> out.shape, state.shape
+    (adjoint.Size([2, 5, 4]), adjoint.Size([2, 2, 4]))
+    >>> adjoint.equal(out[:, -1], state[-1])
+    True
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
@@ -439,7 +519,33 @@ class RNNCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a gated recurrent unit."""
+    """One step of a gated recurrent unit; the formula is that of `GRU`.
+
+    Parameters
+    ----------
+    input_size : int
+        The features of the input.
+    hidden_size : int
+        The features of the state.
+    bias : bool, default True
+        Add biases.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (N, input_size) or (input_size,). State: (N, hidden_size) or (hidden_size,), zeros if it is not given.
+    Output: the next state.
+
+    Examples
+    --------
+    >>> cell = adjoint.nn.GRUCell(3, 4)
+    >>> state = adjoint.zeros(2, 4)
+    >>> for x in adjoint.ones(5, 2, 3):
+    ...     state = cell(x, state)
+    >>> state.shape
+    adjoint.Size([2, 4])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -454,10 +560,32 @@ class GRUCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of long short-term memory.
 
+    With W, b for the input and U, c for the state, the gates are ``i, f, g, o = W x + b + U h + c``. Then
+    ``cell = sigmoid(f) * cell + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(cell)``.
+
+    Parameters
+    ----------
+    input_size : int
+        The features of the input.
+    hidden_size : int
+        The features of the state.
+    bias : bool, default True
+        Add biases.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (N, input_size) or (input_size,). States: a tuple of hidden and cell state, each (N, hidden_size) or
+    (hidden_size,), zeros if it is not given. Output: the next two.
+
     Examples
     --------
-    >>> hidden, cell = adjoint.nn.LSTMCell(3, 4)(adjoint.ones(2, 3))
-    >>> hidden.shape, cell.shape
+    >>> cell = adjoint.nn.LSTMCell(3, 4)
+    >>> states = None
+    >>> for x in adjoint.ones(5, 2, 3):
+    ...     states = cell(x, states)
+    >>> states[0].shape, states[1].shape
     (adjoint.Size([2, 4]), adjoint.Size([2, 4]))
     """
 

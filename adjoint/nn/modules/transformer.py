@@ -100,10 +100,44 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention and two linear layers, each with a residual and a norm (Vaswani et al., 2017).
 
+    First ``x = norm1(x + attention(x))``, then ``x = norm2(x + linear2(activation(linear1(x))))``, with dropout. With
+    `norm_first` it is ``x = x + attention(norm1(x))``, then ``x = x + linear2(activation(linear1(norm2(x))))``.
+
+    Parameters
+    ----------
+    d_model : int
+        The features of input and output.
+    nhead : int
+        The number of attention heads; it divides `d_model`.
+    dim_feedforward : int, default 2048
+        The features between the two linear layers.
+    dropout : float, default 0.1
+        The probability of each dropout.
+    activation : {"relu", "gelu"} or callable, default relu
+        Between the two linear layers.
+    layer_norm_eps : float, default 1e-5
+        The `eps` of the norms.
+    batch_first : bool, default False
+        Put the batch before the sequence.
+    norm_first : bool, default False
+        Normalize before attention and linear layers, not after.
+    bias : bool, default True
+        Add biases in linear layers, attention and norms.
+    device, dtype : optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (L, N, d_model), (N, L, d_model) with `batch_first`, or (L, d_model). Output: the same.
+
     Examples
     --------
     >>> layer = adjoint.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> layer(adjoint.ones(4, 5, 8)).shape
+    >>> x = adjoint.ones(4, 5, 8)
+    >>> layer(x).shape
+    adjoint.Size([4, 5, 8])
+    >>> mask = adjoint.nn.Transformer.generate_square_subsequent_mask(5)  # no step sees a later one
+    >>> layer(x, src_mask=mask).shape
     adjoint.Size([4, 5, 8])
     """
 

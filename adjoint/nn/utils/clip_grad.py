@@ -127,7 +127,33 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients down together so that their norm is at most `max_norm`; return the norm they had.
+    """Scale all gradients together so that their norm is at most `max_norm`.
+
+    The norm is that of all gradients as one vector. Where it is larger, each gradient is multiplied in place by
+    ``max_norm / (norm + 1e-6)``.
+
+    Parameters
+    ----------
+    parameters : Tensor or iterable of Tensor
+        Those whose ``.grad`` is scaled.
+    max_norm : float
+        The bound.
+    norm_type : float, default 2.0
+        The p of the norm; ``inf`` takes the largest absolute value.
+    error_if_nonfinite : bool, default False
+        Raise if the norm is infinite or NaN.
+    foreach : bool, optional
+        Accepted and not used.
+
+    Returns
+    -------
+    Tensor
+        The norm before scaling, a scalar.
+
+    Raises
+    ------
+    RuntimeError
+        If the norm is not finite and `error_if_nonfinite` is set.
 
     Examples
     --------

@@ -37,10 +37,31 @@ _Fields.__name__ = "PackedSequence_"
 
 
 class PackedSequence(_Fields):
-    """The data of a batch of sequences, time step by time step, without padding.
+    """A batch of sequences without padding, time step by time step; recurrent layers take it as their input.
 
-    `batch_sizes` says how many sequences are still going at each step; `sorted_indices` how the batch was
-    reordered to let the longest come first, and `unsorted_indices` how to undo that.
+    `pack_padded_sequence` and `pack_sequence` make it, `pad_packed_sequence` and `unpack_sequence` undo that.
+
+    Parameters
+    ----------
+    data : Tensor
+        The elements of all sequences: those of the first time step, then those of the second, and so on.
+    batch_sizes : Tensor
+        How many sequences there are at each time step: integers, on the CPU.
+    sorted_indices : Tensor, optional
+        How the batch was reordered to let the longest come first.
+    unsorted_indices : Tensor, optional
+        How to undo that. Computed from `sorted_indices` if it is not given.
+
+    Raises
+    ------
+    ValueError
+        If `batch_sizes` is not on the CPU.
+
+    Examples
+    --------
+    >>> packed = adjoint.nn.utils.rnn.pack_sequence([adjoint.tensor([1, 2, 3]), adjoint.tensor([4, 5])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 4, 2, 5, 3]), tensor([2, 2, 1]))
     """
 
     __slots__ = ()
@@ -161,15 +182,37 @@ def _lengths_of(lengths: Any) -> Any:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Pack a padded batch of sequences, (time, batch, ...), by their `lengths`.
+    """Pack a padded batch of sequences by their lengths: the padding is left out.
 
-    Unless the sequences come longest first, pass ``enforce_sorted=False``.
+    Parameters
+    ----------
+    input : Tensor
+        (time, batch, ...), or (batch, time, ...) with `batch_first`.
+    lengths : Tensor or list of int
+        How long each sequence is; at least 1.
+    batch_first : bool, default False
+        Whether the batch comes before time in `input`.
+    enforce_sorted : bool, default True
+        Expect the longest sequence first. False sorts them.
+
+    Returns
+    -------
+    PackedSequence
+        With the elements of all sequences, time step by time step.
+
+    Raises
+    ------
+    RuntimeError
+        If a length is not positive, or lengths increase and `enforce_sorted` is set.
 
     Examples
     --------
-    >>> padded = adjoint.tensor([[1, 4], [2, 5], [3, 0]])
-    >>> adjoint.nn.utils.rnn.pack_padded_sequence(padded, [3, 2]).data
+    >>> padded = adjoint.tensor([[1, 2, 3], [4, 5, 0]])
+    >>> packed = adjoint.nn.utils.rnn.pack_padded_sequence(padded, [3, 2], batch_first=True)
+    >>> packed.data
     tensor([1, 4, 2, 5, 3])
+    >>> packed.batch_sizes
+    tensor([2, 2, 1])
     """
     require_tensor(input, "input", "pack_padded_sequence")
     lengths = _lengths_of(lengths)
@@ -219,6 +262,28 @@ def pad_packed_sequence(
 ) -> tuple[Tensor, Tensor]:
     """Return the padded batch that `pack_padded_sequence` had packed, and the lengths.
 
+    Parameters
+    ----------
+    sequence : PackedSequence
+        The packed batch.
+    batch_first : bool, default False
+        Put the batch before time in the result.
+    padding_value : float, default 0.0
+        What is put after the end of shorter sequences.
+    total_length : int, optional
+        Pad to this length. Defaults to that of the longest sequence.
+
+    Returns
+    -------
+    tuple of Tensor
+        The batch, (time, batch, ...) or with `batch_first` (batch, time, ...), and the lengths as integers, on the CPU;
+        both in the order of before packing.
+
+    Raises
+    ------
+    ValueError
+        If `total_length` is less than the longest length.
+
     Examples
     --------
     >>> rnn = adjoint.nn.utils.rnn
@@ -256,11 +321,36 @@ def pad_sequence(
 ) -> Tensor:
     """Stack sequences of different lengths, padded to the longest.
 
+    Parameters
+    ----------
+    sequences : iterable of Tensor
+        Each (length, ...): all other dimensions agree.
+    batch_first : bool, default False
+        Put the batch before time in the result.
+    padding_value : float, default 0.0
+        What shorter sequences are filled up with.
+    padding_side : {"right", "left"}, default "right"
+        Where they are filled up.
+
+    Returns
+    -------
+    Tensor
+        (time, batch, ...), or (batch, time, ...) with `batch_first`.
+
+    Raises
+    ------
+    RuntimeError
+        If there are no sequences.
+
     Examples
     --------
-    >>> adjoint.nn.utils.rnn.pad_sequence([adjoint.tensor([1, 2]), adjoint.tensor([3])], batch_first=True)
+    >>> sequences = [adjoint.tensor([1, 2]), adjoint.tensor([3])]
+    >>> adjoint.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
     tensor([[1, 2],
             [3, 0]])
+    >>> adjoint.nn.utils.rnn.pad_sequence(sequences, batch_first=True, padding_value=-1, padding_side="left")
+    tensor([[ 1,  2],
+            [-1,  3]])
     """
     if isinstance(sequences, TensorBase):
         sequences = tuple(sequences)  # type: ignore[arg-type]
