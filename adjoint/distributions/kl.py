@@ -98,7 +98,7 @@ def _no_formula(p: Any, q: Any) -> Any:
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """Return the Kullback-Leibler divergence of `q` from `p`.
 
-    ``KL(p ‖ q) = E_p[log p(x) - log q(x)]``, from the formula that is registered for the two classes; see `register_kl`.
+    ``KL(p ‖ q) = E_p[log p(x) - log q(x)]``, from the formula registered for the two classes; see `register_kl`.
 
     Parameters
     ----------
