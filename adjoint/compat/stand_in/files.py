@@ -37,8 +37,9 @@ def load(
         return files.load(f, map_location, weights_only=True, **kwargs)
     except FileFormatError as error:
         if weights_only is not False:
+            reason = str(error).removeprefix("Weights only load failed: ")
             raise FileFormatError(
-                f"Weights only load failed. {error}. Re-running `torch.load` with `weights_only` set to `False` will "
+                f"Weights only load failed: {reason}. Re-running `torch.load` with `weights_only` set to `False` will "
                 "likely succeed, but it can result in arbitrary code execution. Do it only if you got the file from a "
                 "trusted source."
             ) from error
