@@ -30,6 +30,11 @@ _OPERATORS = {
     "__ror__": "bitwise_or", "__rxor__": "bitwise_xor",
 }  # fmt: skip
 
+# Methods that are Python code in PyTorch: handlers get their optional arguments by name, defaults included.
+_PYTHON_METHODS = {
+    "backward", "istft", "lu", "norm", "split", "stft", "unique", "unique_consecutive",
+}  # fmt: skip
+
 # What stays as it is: making and describing objects, and protocols that come back through ops.
 UNTOUCHED = {
     "__new__", "__init__", "__init_subclass__", "__class_getitem__", "__torch_function__", "__hash__",
@@ -97,6 +102,7 @@ def _name_methods(tensor: Any) -> None:
     for function, known in names.items():
         if function.__name__ not in known:
             function.__name__ = next((name for name in known if not name.startswith("__")), known[0])
+            function.__qualname__ = function.__name__
 
 
 def _plain_base(cls: Any) -> Any:
@@ -113,16 +119,42 @@ def _wrapped(name: str, value: Any, tensor: Any) -> Any:
 
 
 def _wrapped_method(name: str, method: Callable[..., Any], shown: Callable[..., Any]) -> Callable[..., Any]:
+    signature = _without_out(inspect.signature(method)) if name in _PYTHON_METHODS else None
+
     @functools.wraps(method)
     def asking(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not modes.local.subclasses_off:
-            return ask(shown, overloaded((self, *args), kwargs), (self, *args), kwargs)
+            found = overloaded((self, *args), kwargs)
+            if signature is not None:
+                args, kwargs = _by_name(signature, method, (self, *args), kwargs)
+                return ask(shown, found, args, kwargs)
+            return ask(shown, found, (self, *args), kwargs)
         if modes.local.function_modes:
             return ask(asking, [], (self, *args), kwargs)
         return method(self, *args, **kwargs)
 
     asking.__name__ = name
     return asking
+
+
+def _without_out(signature: inspect.Signature) -> inspect.Signature:
+    """Return the signature of a method whose function has an ``out`` besides."""
+    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != "out"])
+
+
+def _by_name(
+    signature: inspect.Signature, function: Callable[..., Any], args: Any, kwargs: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments of a call with the required ones by position, and every optional one by name."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        function(*args, **kwargs)  # raises, and names the function
+        raise
+    bound.apply_defaults()
+    required = [p.name for p in signature.parameters.values() if p.default is p.empty]
+    named = {name: value for name, value in bound.arguments.items() if name not in required}
+    return tuple(bound.arguments[name] for name in required), named
 
 
 def _wrapped_property(prop: property) -> property:
@@ -161,12 +193,18 @@ def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, 
     return {_OLDER[k] if k in _OLDER and k not in known and _OLDER[k] in known else k: v for k, v in kwargs.items()}
 
 
+# What PyTorch's functions of these modules have before their names.
+_PREFIXES = {"adjoint.linalg": "linalg_", "adjoint.fft": "fft_", "adjoint.special": "special_"}
+
+
 class Dispatching:
     """A public function that dispatches to the classes of its arguments first; equal to the function it stands for."""
 
     def __init__(self, function: Callable[..., Any], module: str) -> None:
         functools.update_wrapper(self, function)
         self.__module__ = module
+        prefix = _PREFIXES.get(module, "")
+        self.__name__ = prefix + function.__name__.removeprefix(prefix)
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -182,8 +220,12 @@ class Dispatching:
         local = modes.local
         found = [] if local.subclasses_off else self._found(args, kwargs)
         if found or local.function_modes:
-            return ask(self, found, args, kwargs)
+            return ask(self, found, *self._passed(args, kwargs))
         return self._function(*args, **kwargs)
+
+    def _passed(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments as a handler gets them."""
+        return args, kwargs
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind to an instance as the plain function does; `help` takes it for a function because of this."""
@@ -203,6 +245,17 @@ class Dispatching:
 
     def __reduce__(self) -> str:
         return self._function.__name__
+
+
+class NamingDispatching(Dispatching):
+    """A public function that is Python code in PyTorch, where handlers get every optional argument by name."""
+
+    def _passed(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        return _by_name(self._signature, self._function, args, kwargs)
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self._function)
 
 
 class ModeDispatching(Dispatching):
@@ -302,6 +355,27 @@ def _exchange_for_modes() -> None:
 
 
 MODULES = ("adjoint", "adjoint.linalg", "adjoint.fft", "adjoint.special", "adjoint.nn.functional")
+# Functions of nn.functional that are C++ in PyTorch, and functions of torch that are Python there.
+_COMPILED = {
+    "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d",
+    "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
+    "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle",
+    "one_hot", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
+    "scaled_dot_product_attention", "selu_", "sigmoid", "softplus", "softshrink", "tanh", "threshold_",
+}  # fmt: skip
+_WRITTEN_IN_PYTHON = {
+    "cdist", "lobpcg", "lu", "norm", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique",
+    "unique_consecutive",
+}  # fmt: skip
+
+
+def _names_defaults(module: str, name: str) -> bool:
+    """Return whether PyTorch passes a function's optional arguments to handlers by name."""
+    if module == "adjoint.nn.functional":
+        return name not in _COMPILED
+    return module == "adjoint" and name in _WRITTEN_IN_PYTHON
+
+
 # What torch answers without asking: about any object, or about no tensor.
 NOT_ASKED = {"is_tensor", "is_storage", "tensor", "as_tensor", "asarray", "from_numpy", "typename", "manual_seed"}
 _exchanged: set[str] = set()
@@ -331,7 +405,7 @@ def _exchange_functions() -> None:
             if isinstance(value, types.FunctionType) and not key.startswith("_") and key not in NOT_ASKED:
                 if name == "adjoint" and not value.__module__.startswith("adjoint.ops."):
                     continue
-                asking = Dispatching(value, name)
+                asking = (NamingDispatching if _names_defaults(name, key) else Dispatching)(value, name)
                 setattr(module, key, asking)
                 if name == "adjoint":
                     public_functions[key] = asking

@@ -53,6 +53,55 @@ def test_the_text_is_torchs() -> None:
     )
 
 
+def starred(x: Any, *rest: Any, k: int = 1, **named: Any) -> Any:
+    return x * k + rest[0] + named["z"]
+
+
+def typed(x: list[int], y: int | None = None) -> dict[str, int]:
+    return {"sum": x[0] + y}  # type: ignore[dict-item, operator]
+
+
+FUNCTIONS: dict[str, Any] = {
+    "stars": lambda T: starred,
+    "types": lambda T: typed,
+    "defaults by name": lambda T: lambda x: T.nn.functional.dropout(T.nn.functional.max_pool2d(T.relu(x), 2)),
+    "losses": lambda T: lambda x, y: T.nn.functional.cross_entropy(x, y, reduction="sum"),
+    "packages": lambda T: lambda x: T.flatten(T.softmax(x, 1), 1).view(x.size(0), -1),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_character_of_the_text_is_torchs(name: str) -> None:
+    ours, theirs = (T.fx.symbolic_trace(FUNCTIONS[name](T)) for T in (adjoint, torch))
+    assert (ours.code, str(ours.graph)) == (theirs.code, str(theirs.graph))
+    assert str(ours) == str(theirs)
+
+
+@needs_torch
+@pytest.mark.parametrize("value", [None, 3, "word"])
+def test_an_argument_given_to_the_trace_is_checked_in_the_graph(value: Any) -> None:
+    def program(x: Any, y: Any = 0) -> Any:
+        return x + 1 if y == value else x
+
+    ours, theirs = (T.fx.symbolic_trace(program, {"y": value}) for T in (adjoint, torch))
+    assert ours.code == theirs.code
+    assert ours(adjoint.ones(1), value).item() == 2.0
+    with pytest.raises(AssertionError, match="has been specialized"):
+        ours(adjoint.ones(1), 7)
+
+
+def test_functions_of_packages_are_named_by_their_path() -> None:
+    code = fx.symbolic_trace(lambda x: adjoint.fft.fft(x) + adjoint.linalg.norm(x)).code
+    assert "torch.fft.fft(x)" in code and "torch.linalg.norm(x)" in code
+
+
+def test_a_proxy_is_no_number() -> None:
+    for convert in (range, int, float):
+        with pytest.raises(TypeError, match="Proxy"):
+            fx.symbolic_trace(lambda x, convert=convert: convert(x), {"convert": convert})
+
+
 def test_a_traced_module_is_the_module() -> None:
     model = net(adjoint)
     traced = fx.symbolic_trace(model)

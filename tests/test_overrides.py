@@ -188,6 +188,62 @@ OPERATORS = [
 ]
 
 
+CALLS: dict[str, Any] = {
+    "relu": lambda T, x: T.nn.functional.relu(x),
+    "dropout": lambda T, x: T.nn.functional.dropout(x, 0.2, training=False),
+    "cross_entropy": lambda T, x: T.nn.functional.cross_entropy(x, T.tensor([0, 1]), reduction="sum"),
+    "layer_norm": lambda T, x: T.nn.functional.layer_norm(x, (3,)),
+    "linear": lambda T, x: T.nn.functional.linear(x, T.ones(2, 3)),
+    "norm": lambda T, x: T.norm(x, 2),
+    "split": lambda T, x: T.split(x, 1),
+    "unique": lambda T, x: T.unique(x, return_counts=True),
+    "sum": lambda T, x: T.sum(x, dim=0),
+    "linalg_norm": lambda T, x: T.linalg.norm(x),
+    "fft_rfft": lambda T, x: T.fft.rfft(x),
+    "special_erf": lambda T, x: T.special.erf(x),
+    "Tensor.norm": lambda T, x: x.norm(1),
+    "Tensor.split": lambda T, x: x.split(1),
+    "Tensor.unique": lambda T, x: x.unique(dim=0),
+    "Tensor.sum": lambda T, x: x.sum(0, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_handler_gets_options_by_name_where_torchs_function_is_python(torch: Any, name: str) -> None:
+    """The calls are written down for torch in the golden lines below, so that both sides are held to them."""
+    seen = []
+
+    class Seen(torch.Tensor):  # type: ignore[misc, name-defined]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            options = {k: v for k, v in (kwargs or {}).items() if v is not None and v is not False}
+            seen.append((func.__name__, len(args), options))
+            return None
+
+    CALLS[name](torch, torch.ones(2, 3).as_subclass(Seen))
+    assert seen == [GOLDEN[name]]
+
+
+GOLDEN: dict[str, Any] = {
+    "relu": ("relu", 1, {}),
+    "dropout": ("dropout", 1, {"p": 0.2}),
+    "cross_entropy": ("cross_entropy", 2, {"reduction": "sum", "ignore_index": -100, "label_smoothing": 0.0}),
+    "layer_norm": ("layer_norm", 2, {"eps": 1e-5}),
+    "linear": ("linear", 2, {}),
+    "norm": ("norm", 1, {"p": 2}),
+    "split": ("split", 2, {"dim": 0}),
+    "unique": ("unique", 1, {"sorted": True, "return_counts": True}),
+    "sum": ("sum", 1, {"dim": 0}),
+    "linalg_norm": ("linalg_norm", 1, {}),
+    "fft_rfft": ("fft_rfft", 1, {}),
+    "special_erf": ("special_erf", 1, {}),
+    "Tensor.norm": ("norm", 1, {"p": 1}),
+    "Tensor.split": ("split", 2, {"dim": 0}),
+    "Tensor.unique": ("unique", 1, {"sorted": True, "dim": 0}),
+    "Tensor.sum": ("sum", 2, {"keepdim": True}),
+}
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_ask_operands_that_are_no_tensors(torch: Any, name: str) -> None:
     class Wrapper:

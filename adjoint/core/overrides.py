@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from .. import printing
 from .._typing import Kernel, Op, Value
 from . import modes
 from .tensor import TensorBase
@@ -98,8 +99,12 @@ def overloaded(args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> lis
 
 
 def _is_torchs(kind: type) -> bool:
-    """Return whether a class is one of PyTorch's own, which knows our functions no better than we do."""
-    return kind.__module__.partition(".")[0] == "torch" and not issubclass(kind, TensorBase)
+    """Return whether a class is one of PyTorch's own, which knows our functions no better than we do.
+
+    With adjoint in torch's place, classes of ``torch.fx`` and its like are adjoint's.
+    """
+    named = kind.__module__.partition(".")[0] == "torch"
+    return named and printing.PACKAGE != "torch" and not issubclass(kind, TensorBase)
 
 
 def ask(func: Callable[..., Any], found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

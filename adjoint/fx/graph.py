@@ -8,12 +8,14 @@ import copy
 import keyword
 import operator
 import re
+import types
+import typing
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from ..utils._python_dispatch import Called
 from .node import Argument as Argument
-from .node import Node, map_arg, qualified_name, torch
+from .node import Node, map_arg, qualified_name, torch, type_name
 from .node import Target as Target
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
@@ -24,6 +26,10 @@ _INFIX = {
     "ge": ">=", "eq": "==", "ne": "!=",
 }  # fmt: skip
 _PREFIX = {"neg": "-", "pos": "+", "invert": "~"}
+_GENERIC: dict[Any, Any] = {kind: getattr(typing, kind.__name__.capitalize()) for kind in (list, dict, set, tuple)} | {
+    frozenset: frozenset,
+    types.UnionType: Union,
+}
 
 
 class PythonCode(NamedTuple):
@@ -74,7 +80,7 @@ class Graph:
     >>> x = graph.placeholder("x")
     >>> y = graph.call_function(adjoint.relu, (x,))
     >>> _ = graph.output(y)
-    >>> print(adjoint.fx.GraphModule(adjoint.nn.Module(), graph).code, end="")
+    >>> print(adjoint.fx.GraphModule(adjoint.nn.Module(), graph).code.strip())
     def forward(self, x):
         relu = torch.relu(x);  x = None
         return relu
@@ -268,20 +274,22 @@ class Graph:
     def python_code(self, root_module: str = "self", *, verbose: bool = False, **_: Any) -> PythonCode:
         """Return the graph as the text of a function, and what its names stand for."""
         names: dict[str, Any] = {"torch": torch(), "inf": float("inf"), "nan": float("nan"), "device": torch().device}
-        given, body = [], []
+        given, body, returned = [], [], ""
         last = _last_uses(self)
         for node in self.nodes:
             if node.op == "placeholder":
                 default = f" = {_text(node.args[0], names)}" if node.args else ""
-                given.append(f"{node.target}{default}")
+                given.append(f"{node.target}{_annotation(node.type, ' : ', names)}{default}")
                 if str(node.target).lstrip("*") != node.name:
                     body.append(f"    {node.name} = {str(node.target).lstrip('*')}")
-            else:
-                body.append(f"    {_line(node, root_module, names)}{last.get(node, '')}")
-        if not any(n.op == "output" for n in self.nodes):
+                continue
+            body.append(f"    {_line(node, root_module, names)}{last.get(node, '')}")
+            if node.op == "output":
+                returned = _annotation(node.type, " -> ", names)
+        if not body:
             body.append("    pass")
-        head = f"def forward({', '.join([root_module, *given])}):"
-        return PythonCode("\n".join([head, *body]) + "\n", names)
+        head = f"def forward({', '.join([root_module, *given])}){returned}:"
+        return PythonCode("\n".join(["\n\n", head, *body, "    "]), names)
 
     def set_codegen(self, codegen: CodeGen) -> None:
         """Set how the function takes its arguments."""
@@ -315,8 +323,7 @@ def _wish(op: str, target: Any) -> str:
     if op == "call_function":
         name = getattr(target, "__name__", type(target).__name__)
         return re.sub(r"(?<!^)(?<!_)(?=[A-Z][a-z])", "_", name).lower()
-    wish = str(target).lstrip("*")
-    return wish if op == "placeholder" else wish.replace(".", "_").lower()
+    return str(target) if op == "placeholder" else str(target).replace(".", "_").lower()
 
 
 def _last_uses(graph: Graph) -> dict[Node, str]:
@@ -369,12 +376,32 @@ def _call(node: Node, args: list[str], given: str, names: dict[str, Any]) -> str
 def _function(target: Any, names: dict[str, Any]) -> str:
     """Return the text that names a function, which the function's text will find there."""
     path = qualified_name(target)
-    if path.startswith("torch.") and type(target) is not Called:  # which is one overload, with arguments of its own
+    if type(target) is Called:  # one overload, with arguments of its own: its path leads to all of them
+        path = path.replace("torch.", "torch_", 1)
+    return _known(path, target, names)
+
+
+def _annotation(kind: Any, mark: str, names: dict[str, Any]) -> str:
+    """Return the text of a type, whose words the function's text will find, behind a mark."""
+    return "" if kind is None else f"{mark}{_type(kind, names)}"
+
+
+def _type(kind: Any, names: dict[str, Any]) -> str:
+    origin, of = getattr(kind, "__origin__", None), getattr(kind, "__args__", ())
+    if origin is None or not of:
+        return _known(type_name(kind), kind, names)
+    generic = _GENERIC.get(origin, origin)
+    return f"{_known(type_name(generic), generic, names)}[{','.join(_type(v, names) for v in of)}]"
+
+
+def _known(path: str, value: Any, names: dict[str, Any]) -> str:
+    """Return a word for what a path names: the path itself for torch and Python, else a word that `names` explains."""
+    if path.startswith("torch.") or getattr(builtins, path, None) is value or path == "...":
         return path
     word = re.sub(r"[^0-9a-zA-Z_]+", "_", path)
-    while names.get(word, target) is not target:
+    while names.get(word, value) is not value:
         word += "_"
-    names[word] = target
+    names[word] = value
     return word
 
 

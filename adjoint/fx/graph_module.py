@@ -79,7 +79,7 @@ class GraphModule(Module):
 
     def print_readable(self, print_output: bool = True, *_: Any, **__: Any) -> str:
         """Print the module as a class; return the text."""
-        body = "\n".join(f"    {line}" for line in self._code.splitlines())
+        body = "\n".join(f"    {line}" for line in self._code.strip().splitlines())
         text = f"class {type(self).__name__}(torch.nn.Module):\n{body}\n"
         if print_output:
             print(text)
@@ -141,7 +141,7 @@ class GraphModule(Module):
 
     def __str__(self) -> str:
         hint = "# To see more debug info, please use `graph_module.print_readable()`"
-        return f"{super().__str__()}\n\n\n\n{self._code}\n{hint}"
+        return f"{super().__str__()}\n{self._code}\n{hint}"
 
 
 def _unpacked(state: dict[str, Any], graph: Graph, name: str) -> GraphModule:

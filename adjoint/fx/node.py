@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .._paths import public_path
 from ..ops.overloads import OpOverload
 
 __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
@@ -203,18 +204,21 @@ class Node:
 
     def format_node(self, placeholder_names: list[str] | None = None, maybe_return_typename: Any = None) -> str | None:
         """Return the node in one line of text."""
+        kind = "" if self.type is None else f"{type_name(self.type)} "
+        head = f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}"
         if self.op == "placeholder":
             if placeholder_names is not None:
                 placeholder_names.append(f"{self.target}")
-            return f"%{self.name} : [num_users={len(self.users)}] = placeholder[target={self.target}]"
+            default = f"(default={self.args[0]})" if self.args else ""
+            return f"{head}[target={self.target}]{default}"
         if self.op == "get_attr":
-            return f"%{self.name} : [num_users={len(self.users)}] = get_attr[target={self.target}]"
+            return f"{head}[target={self.target}]"
         if self.op == "output":
             return f"return {self.args[0]}"
         called = self.target if isinstance(self.target, str) else qualified_name(self.target)
         named = ", ".join(f"{k}: {shown(v)}" for k, v in self.kwargs.items())
         given = f"(args = {shown(self.args)}, kwargs = {{{named}}})"
-        return f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={called}]{given}"
+        return f"{head}[target={called}]{given}"
 
     def __repr__(self) -> str:
         return self.name
@@ -252,4 +256,26 @@ def qualified_name(function: Any) -> str:
             return f"{path}.{name}"
     if getattr(operator, name, None) is function:
         return f"operator.{name}"
-    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', name)}"
+    path = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', name)}"
+    return _torchs_path(path, function) or path
+
+
+def _torchs_path(path: str, function: Any) -> str | None:
+    """Return the path by which a program that imports torch finds what is adjoint's, if that is where it is."""
+    package, _, rest = public_path(path).partition(".")
+    value = torch()
+    for part in rest.split("."):
+        value = getattr(value, part, None)
+    return f"torch.{rest}" if package in ("adjoint", "torch") and value is function else None
+
+
+def type_name(kind: Any) -> str:
+    """Return how a node and a signature write a type."""
+    if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
+        if kind.__module__ == "builtins":
+            return kind.__qualname__
+        path = f"{kind.__module__}.{kind.__qualname__}"
+        return "torch.Tensor" if kind is torch().Tensor else _torchs_path(path, kind) or path
+    if kind is ...:
+        return "..."
+    return kind.__name__ if isinstance(kind, types.FunctionType) else repr(kind)

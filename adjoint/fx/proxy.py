@@ -131,7 +131,15 @@ class Proxy:
         return self.tracer.to_bool(self)  # type: ignore[no-any-return]
 
     def __index__(self) -> int:
-        raise TraceError(f"'{self.node}' is only known when the program runs, and cannot be an index of Python's")
+        raise TypeError(
+            f"'Proxy' object cannot be interpreted as an integer: '{self.node}' is only known when the program runs"
+        )
+
+    def __float__(self) -> float:
+        raise TypeError(
+            f"float() argument must be a string or a real number, not 'Proxy': '{self.node}' is only known when the "
+            "program runs"
+        )
 
     def __len__(self) -> int:
         raise RuntimeError(

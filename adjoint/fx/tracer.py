@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import inspect
 import math
 import types
@@ -141,6 +142,8 @@ class Tracer(TracerBase):
         if isinstance(a, Module):
             return self._paths[id(a)]
         if id(a) not in self._tensors:
+            if isinstance(a, Parameter):
+                raise NameError("parameter is not a member of this module")
             count = 0
             while hasattr(self.root, f"_tensor_constant{count}"):
                 count += 1
@@ -163,43 +166,47 @@ class Tracer(TracerBase):
         self._constants: list[Any] = []
         for name, value in _tensors_of(self.root):
             self._tensors.setdefault(id(value), name)
-        args, kwargs = self._arguments(function, is_module, concrete_args or {})
+        self._concrete = concrete_args or {}
+        called, args = self._arguments(function, is_module)
         with self._patched():
-            result = function(*args, **kwargs)
-        self.create_node("output", "output", (self.create_arg(result),), {})
+            result = called(*args)
+        returned = _annotations(called).get("return")
+        self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=returned)
         self.graph.owning_module = None
         return self.graph
 
-    def _arguments(self, function: Any, is_module: bool, concrete: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        args: list[Any] = [self.root] if is_module else []
-        kwargs: dict[str, Any] = {}
-        parameters = list(inspect.signature(inspect.unwrap(function)).parameters.values())[int(is_module) :]
-        for p in parameters:
-            if p.name in concrete:
-                value = concrete[p.name]
-                self._fix(p.name, value)
-            else:
-                star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
-                default = () if p.default is p.empty else (p.default,)
-                value = self.create_proxy("placeholder", f"{star}{p.name}", default, {})
-            if p.kind is p.KEYWORD_ONLY:
-                kwargs[p.name] = value
-            elif p.kind is p.VAR_KEYWORD:
-                kwargs.update({} if isinstance(value, Proxy) else value)
-            elif p.kind is p.VAR_POSITIONAL:
-                args.extend(() if isinstance(value, Proxy) else value)
-            else:
-                args.append(value)
-        return args, kwargs
+    def _arguments(self, function: Any, is_module: bool) -> tuple[Any, list[Any]]:
+        """Return the function with every parameter by position, and what to call it with."""
+        signature = inspect.signature(inspect.unwrap(function))
+        order = sorted(signature.parameters.values(), key=lambda p: _ORDER[p.kind])
+        args = [self.root] if is_module else []
+        args += [self._argument(function, p) for p in order[int(is_module) :]]
+        if all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in order):
+            return function, args
+        if isinstance(function, types.FunctionType) and not hasattr(function, "__wrapped__"):
+            return _by_position(function, len(args)), args
+        given = list(zip(order, args))
+        starred = [v for p, v in given if p.kind is p.VAR_POSITIONAL and not isinstance(v, Proxy)]
+        named = {p.name: v for p, v in given if p.kind is p.KEYWORD_ONLY}
+        plain = [v for p, v in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return functools.partial(function, **named), [*plain, *(v for values in starred for v in values)]
 
-    def _fix(self, name: str, value: Any) -> None:
-        """Keep an argument that the trace knows already, and check that it is what it was."""
-        given = self.create_proxy("placeholder", f"{name}_1", (), {})
-        if value is None or isinstance(value, bool | int | float | str):
-            text = f"{name} has been specialized to have value {value} but got another value"
+    def _argument(self, function: Any, p: inspect.Parameter) -> Any:
+        """Return the placeholder of a parameter, or the value that it has in this trace."""
+        default = () if p.default is p.empty else (p.default,)
+        if p.name not in self._concrete:
+            name = f"{_STARS.get(p.kind, '')}{p.name}"
+            return self.create_proxy("placeholder", name, default, {}, type_expr=_annotations(function).get(name))
+        value = self._concrete[p.name]
+        given = self.create_proxy("placeholder", f"{p.name}_1", default, {})
+        text = f"{p.name} has been specialized to have value {value} but got another value"
+        if value is None:
+            self.create_proxy("call_function", _assert_is_none, (given, text), {})
+        elif isinstance(value, bool | int | float | str):
             from ..compat.checks import _assert  # a graph calls what programs call: torch._assert
 
             self.create_proxy("call_function", _assert, (given == value, text), {})
+        return value
 
     @contextlib.contextmanager
     def _patched(self) -> Iterator[None]:
@@ -227,6 +234,40 @@ class Tracer(TracerBase):
             yield
 
 
+_ORDER = {
+    inspect.Parameter.POSITIONAL_ONLY: 0, inspect.Parameter.POSITIONAL_OR_KEYWORD: 0,
+    inspect.Parameter.KEYWORD_ONLY: 1, inspect.Parameter.VAR_POSITIONAL: 2, inspect.Parameter.VAR_KEYWORD: 3,
+}  # fmt: skip
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    """Return the types in a program's function; those in adjoint's own files are text that programs cannot resolve."""
+    function = inspect.unwrap(function)
+    own = str(getattr(function, "__module__", "")).partition(".")[0] in ("adjoint", "torch")
+    return {} if own else getattr(function, "__annotations__", {})
+
+
+def _by_position(function: types.FunctionType, count: int) -> types.FunctionType:
+    """Return a function that takes its keywords, ``*args`` and ``**kwargs`` as ordinary arguments, in this order.
+
+    A trace gives a proxy for all of ``*args``: how many there are is only known when the program runs.
+    """
+    code = function.__code__
+    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    plain = code.replace(co_argcount=count, co_kwonlyargcount=0, co_posonlyargcount=0, co_flags=flags)
+    return types.FunctionType(plain, function.__globals__, function.__name__, None, function.__closure__)
+
+
+def _assert_is_none(value: object, msg: str) -> None:
+    """Raise unless an argument that was None in a trace is None; traced graphs call this."""
+    if value is not None:
+        raise AssertionError(msg)
+
+
+_assert_is_none.__module__ = __name__.replace("tracer", "_symbolic_trace")  # where PyTorch has it
+
+
 def _tensors_of(root: Module) -> Iterator[tuple[str, Any]]:
     """Return parameters, buffers and other tensors of a module with their paths."""
     yield from root.named_parameters(remove_duplicate=False)
@@ -243,7 +284,7 @@ def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> Gr
     Examples
     --------
     >>> traced = adjoint.fx.symbolic_trace(lambda x, y: (x + y).relu() * 2)
-    >>> print(traced.code, end="")
+    >>> print(traced.code.strip())
     def forward(self, x, y):
         add = x + y;  x = y = None
         relu = add.relu();  add = None

@@ -221,3 +221,20 @@ except NotImplementedError as error:
         "True True sum False",
         "fully_shard: CPUOffloadPolicy is not supported; parts stay on their device",
     ]
+
+
+def test_functions_are_traced_by_name(tmp_path: Path) -> None:
+    said = run(
+        """
+import torch, torch.fx
+import torch.nn.functional as F
+
+def program(x):
+    return F.relu(torch.linalg.norm(x)) + F.gelu(x)
+
+print(torch.fx.symbolic_trace(program).code)
+""",
+        tmp_path,
+    )
+    for call in ("torch.nn.functional.relu(linalg_norm, inplace = False)", "torch.linalg.norm(x)"):
+        assert call in said
