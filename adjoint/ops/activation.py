@@ -702,7 +702,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Parameters
     ----------
     input : Tensor
-        Of any shape and a float dtype.
+        Of any shape and a float or complex dtype.
     inplace : bool, default False
         Write the result to `input`.
 
@@ -714,7 +714,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Raises
     ------
     NotImplementedError
-        If the dtype is not floating.
+        If the dtype is bool or an integer.
 
     Examples
     --------
