@@ -641,8 +641,8 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     input : Tensor
         Of any shape and a float dtype.
     approximate : {"none", "tanh"}, default "none"
-        Compute ``Phi(x) = (1 + erf(x / sqrt(2))) / 2``, or approximate it by ``(1 + tanh(sqrt(2 / pi) * (x +
-        0.044715 * x ** 3))) / 2``.
+        Compute ``Phi(x) = (1 + erf(x / sqrt(2))) / 2``, or approximate it by
+        ``(1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2``.
     out : Tensor, optional
         Tensor to write the result to.
 

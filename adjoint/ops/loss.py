@@ -298,8 +298,8 @@ def smooth_l1_loss(
 ) -> Tensor:  # fmt: skip
     """Return the mean absolute error, rounded off by a parabola where it is below `beta`.
 
-    With the difference ``d = |input - target|`` the loss is ``d ** 2 / (2 * beta)`` where ``d < beta``, and ``d - beta
-    / 2`` elsewhere.
+    With the difference ``d = |input - target|`` the loss is ``d ** 2 / (2 * beta)`` where ``d < beta``, and
+    ``d - beta / 2`` elsewhere.
 
     Parameters
     ----------
@@ -350,8 +350,8 @@ def huber_loss(
 ) -> Tensor:
     """Return the mean squared error, continued by straight lines where the difference is above `delta`.
 
-    With the difference ``d = |input - target|`` the loss is ``d ** 2 / 2`` where ``d < delta``, and ``delta * (d -
-    delta / 2)`` elsewhere.
+    With the difference ``d = |input - target|`` the loss is ``d ** 2 / 2`` where ``d < delta``, and
+    ``delta * (d - delta / 2)`` elsewhere.
 
     Parameters
     ----------

@@ -158,8 +158,8 @@ def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        Of the shape of `input`. Infinite at -1 and 1, NaN outside of these. The derivative is ``sqrt(pi) / 2 *
-        exp(y ** 2)``.
+        Of the shape of `input`. Infinite at -1 and 1, NaN outside of these. The derivative is
+        ``sqrt(pi) / 2 * exp(y ** 2)``.
 
     Examples
     --------

@@ -177,8 +177,8 @@ def acos(input: Tensor, *, out: Out = None) -> Tensor:
     Returns
     -------
     Tensor
-        Of the shape of `input`. Between 0 and pi; NaN outside of [-1, 1]. The derivative is ``-1 / sqrt(1 - x **
-        2)``.
+        Of the shape of `input`. Between 0 and pi; NaN outside of [-1, 1]. The derivative is
+        ``-1 / sqrt(1 - x ** 2)``.
 
     Examples
     --------
