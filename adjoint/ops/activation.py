@@ -62,12 +62,25 @@ relu_ = inplace(relu_p)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Replace negative elements by zero.
+    """Return the positive part of each element: ``max(0, x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype but bool.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. The gradient at zero is zero.
 
     Examples
     --------
-    >>> adjoint.relu(adjoint.tensor([-1.0, 2.0]))
-    tensor([0., 2.])
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.relu(x)
+    tensor([0., 0., 2.])
     """
     return relu_(input) if inplace else relu_p(input)
 
@@ -84,7 +97,35 @@ _hardtanh_ = inplace(hardtanh_p)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Clamp to the interval from `min_val` to `max_val`; at its ends the gradient is zero."""
+    """Limit elements to a range: ``max(min_val, min(max_val, x))``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype but bool.
+    min_val : float, default -1.0
+        Lower bound.
+    max_val : float, default 1.0
+        Upper bound.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. The gradient is zero outside of the bounds and at them.
+
+    Raises
+    ------
+    ValueError
+        If `min_val` is above `max_val`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.hardtanh(x)
+    tensor([-1.,  0.,  1.])
+    """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return (_hardtanh_ if inplace else hardtanh_p)(input, min_val, max_val)
@@ -96,7 +137,25 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Clamp to the interval from 0 to 6."""
+    """Limit elements to the range from 0 to 6: ``min(max(0, x), 6)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype but bool.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.relu6(adjoint.tensor([-2.0, 2.0, 8.0]))
+    tensor([0., 2., 6.])
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
@@ -114,7 +173,33 @@ _leaky_relu_ = inplace(leaky_relu_p)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Multiply negative elements by `negative_slope`."""
+    """Multiply negative elements by a small slope: ``x if x > 0 else negative_slope * x``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    negative_slope : float, default 0.01
+        Factor of negative elements.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.leaky_relu(x, 0.1)
+    tensor([-0.2000,  0.0000,  2.0000])
+    """
     return (_leaky_relu_ if inplace else leaky_relu_p)(input, negative_slope)
 
 
@@ -313,7 +398,33 @@ _elu_ = inplace(elu_p)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Replace negative elements x by ``alpha * (exp(x) - 1)``."""
+    """Return the exponential linear unit: ``x if x > 0 else alpha * (exp(x) - 1)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    alpha : float, default 1.0
+        The limit for large negative elements is ``-alpha``.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.elu(x)
+    tensor([-0.8647,  0.0000,  2.0000])
+    """
     return (_elu_ if inplace else elu_p)(input, alpha, 1, 1)
 
 
@@ -323,7 +434,34 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Take `elu` with the constants that keep mean and variance."""
+    """Return the scaled exponential linear unit: ``scale * elu(x, alpha)``.
+
+    With ``alpha = 1.6733`` and ``scale = 1.0507``, layers with normal weights of variance 1 / fan_in preserve mean 0
+    and variance 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.selu(x)
+    tensor([-1.5202,  0.0000,  2.1014])
+    """
     return (_elu_ if inplace else elu_p)(input, _SELU_ALPHA, _SELU_SCALE, 1)
 
 
@@ -333,7 +471,33 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Replace negative elements x by ``alpha * (exp(x / alpha) - 1)``."""
+    """Return the continuously differentiable ELU: ``x if x > 0 else alpha * (exp(x / alpha) - 1)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    alpha : float, default 1.0
+        The limit for large negative elements is ``-alpha``.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.celu(x, 0.5)
+    tensor([-0.4908,  0.0000,  2.0000])
+    """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return (_elu_ if inplace else elu_p)(input, alpha, 1, 1 / alpha)
@@ -358,12 +522,34 @@ softplus_p = elementwise(
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
-    """Take ``log(1 + exp(beta * x)) / beta``, a smooth relu; linear where ``beta * x`` is over `threshold`.
+    """Return a smooth approximation of relu: ``log(1 + exp(beta * x)) / beta``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    beta : float, default 1
+        Sharpness of the bend.
+    threshold : float, default 20
+        Where ``beta * x`` is larger, the result is ``x``.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. Positive.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating.
 
     Examples
     --------
-    >>> adjoint.nn.functional.softplus(adjoint.tensor([0.0, 30.0]))  # doctest: +SKIP
-    tensor([ 0.6931, 30.0000])
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.softplus(x)
+    tensor([0.1269, 0.6931, 2.1269])
     """
     if type(threshold) not in (float, int) or type(beta) not in (float, int):
         beta, threshold = real_of(beta, "beta", "softplus"), real_of(threshold, "threshold", "softplus")
@@ -380,7 +566,30 @@ log_sigmoid_p = elementwise(
 
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the logarithm of the sigmoid, without underflow."""
+    """Return the logarithm of the sigmoid, without underflow: ``-log(1 + exp(-x))``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. Negative.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.logsigmoid(adjoint.tensor([-1000.0, 0.0, 2.0]))
+    tensor([-1.0000e+03, -6.9315e-01, -1.2693e-01])
+    """
     return into(out, log_sigmoid_p(input))
 
 
@@ -425,9 +634,37 @@ gelu_p = elementwise(
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
-    """Multiply x by the probability that a standard normal variable is below it.
+    """Return the Gaussian error linear unit: ``x * Phi(x)``, with the normal distribution function Phi.
 
-    `approximate` is ``"none"`` or ``"tanh"``.
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    approximate : {"none", "tanh"}, default "none"
+        Compute ``Phi(x) = (1 + erf(x / sqrt(2))) / 2``, or approximate it by
+        ``(1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2``.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `approximate` is another word.
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.gelu(x)
+    tensor([-0.0455,  0.0000,  1.9545])
+    >>> adjoint.nn.functional.gelu(x, approximate="tanh")
+    tensor([-0.0454,  0.0000,  1.9546])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -460,7 +697,31 @@ _silu_ = inplace(silu_p)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Multiply by the sigmoid."""
+    """Return the sigmoid linear unit, or swish: ``x * sigmoid(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float or complex dtype.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is bool or an integer.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.silu(x)
+    tensor([-0.2384,  0.0000,  1.7616])
+    """
     return (_silu_ if inplace else silu_p)(input)
 
 
@@ -476,7 +737,31 @@ _mish_ = inplace(mish_p)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Multiply by the hyperbolic tangent of the softplus."""
+    """Return mish: ``x * tanh(log(1 + exp(x)))``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-2.0, 0.0, 2.0])
+    >>> adjoint.nn.functional.mish(x)
+    tensor([-0.2525,  0.0000,  1.9440])
+    """
     return (_mish_ if inplace else mish_p)(input)
 
 
@@ -491,7 +776,32 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Multiply the first half along `dim` by the sigmoid of the second."""
+    """Return the gated linear unit: ``a * sigmoid(b)``, where a and b are the halves of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a float dtype, with an even size along `dim`.
+    dim : int, default -1
+        Dimension to halve.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` with half the size along `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        If the size along `dim` is odd, or `input` has no dimensions.
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.glu(adjoint.tensor([[1.0, 2.0, 0.0, 100.0]]))
+    tensor([[0.5000, 2.0000]])
+    """
     if input.array.ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     axis = dim_in(dim, input.array.ndim)

@@ -398,17 +398,47 @@ def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Take means of the rows of `value`, weighted by the softmax of the products of `query` and `key`.
+    """Return attention: ``softmax(query @ key.mT * scale + mask) @ value``.
 
-    `attn_mask` is added to the products, or, if bool, tells which may count; `is_causal` lets a query see
-    the keys up to its own place. Products are divided by the root of the width, or multiplied by `scale`. With
-    `enable_gqa`, a head of keys and values serves several heads of queries.
+    Parameters
+    ----------
+    query : Tensor
+        Of shape (..., L, E): L queries of width E.
+    key : Tensor
+        Of shape (..., S, E): S keys.
+    value : Tensor
+        Of shape (..., S, V): a value for each key.
+    attn_mask : Tensor, optional
+        Broadcast to (..., L, S). If bool, False excludes a key for a query; a float is added to the scores.
+    dropout_p : float, default 0.0
+        Probability to set an attention weight to zero. It applies always: pass 0 in evaluation.
+    is_causal : bool, default False
+        Query i sees keys 0 to i only.
+    scale : float, optional
+        Factor of the scores; by default ``1 / sqrt(E)``.
+    enable_gqa : bool, default False
+        Dimension -3 holds heads, and each head of `key` and `value` serves several heads of `query`.
+
+    Returns
+    -------
+    Tensor
+        Of shape (..., L, V): a mean of the values for each query, weighted by how well the keys match. Zero for a
+        query that an `attn_mask` shows no key.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtypes differ, there are fewer than two dimensions, the shapes do not fit, or `attn_mask` and
+        `is_causal` are both given.
 
     Examples
     --------
     >>> q, v = adjoint.zeros(1, 2, 4), adjoint.tensor([[[1.0], [3.0]]])
     >>> adjoint.nn.functional.scaled_dot_product_attention(q, q, v)
     tensor([[[2.],
+             [2.]]])
+    >>> adjoint.nn.functional.scaled_dot_product_attention(q, q, v, is_causal=True)
+    tensor([[[1.],
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)

@@ -64,43 +64,213 @@ def ne_operator(input: Tensor, other: object) -> Any:
 
 
 def eq(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Compare for equality, element by element.
+    """Return where `input` equals `other`: ``input == other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape. NaN equals nothing.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
 
     Examples
     --------
-    >>> adjoint.eq(adjoint.tensor([1, 2]), 2)
-    tensor([False,  True])
+    >>> adjoint.eq(adjoint.tensor([1, 2, 3]), 2)
+    tensor([False,  True, False])
+    >>> adjoint.eq(adjoint.tensor([[1], [2]]), adjoint.tensor([1, 2]))
+    tensor([[ True, False],
+            [False,  True]])
     """
     require_tensor(input, "input", "eq")
     return into(out, eq_p(input, other))
 
 
 def ne(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Compare for inequality, element by element."""
+    """Return where `input` differs from `other`: ``input != other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape. NaN differs from everything, itself included.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.ne(adjoint.tensor([1, 2, 3]), 2)
+    tensor([ True, False,  True])
+    >>> adjoint.ne(adjoint.tensor([[1], [2]]), adjoint.tensor([1, 2]))
+    tensor([[False,  True],
+            [ True, False]])
+    """
     require_tensor(input, "input", "ne")
     return into(out, ne_p(input, other))
 
 
 def lt(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return where `input` is less than `other`."""
+    """Return where `input` is less than `other`: ``input < other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape and a real dtype.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape. False where an element is NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+    NotImplementedError
+        If a dtype is complex.
+
+    Examples
+    --------
+    >>> adjoint.lt(adjoint.tensor([1, 2, 3]), 2)
+    tensor([ True, False, False])
+    >>> adjoint.lt(adjoint.tensor([[1], [2]]), adjoint.tensor([1, 2]))
+    tensor([[False,  True],
+            [False, False]])
+    """
     require_tensor(input, "input", "lt")
     return into(out, lt_p(input, other))
 
 
 def le(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return where `input` is less than or equal to `other`."""
+    """Return where `input` is less than or equal to `other`: ``input <= other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape and a real dtype.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape. False where an element is NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+    NotImplementedError
+        If a dtype is complex.
+
+    Examples
+    --------
+    >>> adjoint.le(adjoint.tensor([1, 2, 3]), 2)
+    tensor([ True,  True, False])
+    >>> adjoint.le(adjoint.tensor([[1], [2]]), adjoint.tensor([1, 2]))
+    tensor([[ True,  True],
+            [False,  True]])
+    """
     require_tensor(input, "input", "le")
     return into(out, le_p(input, other))
 
 
 def gt(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return where `input` is greater than `other`."""
+    """Return where `input` is greater than `other`: ``input > other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape and a real dtype.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape. False where an element is NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+    NotImplementedError
+        If a dtype is complex.
+
+    Examples
+    --------
+    >>> adjoint.gt(adjoint.tensor([1, 2, 3]), 2)
+    tensor([False, False,  True])
+    >>> adjoint.gt(adjoint.tensor([[1], [2]]), adjoint.tensor([1, 2]))
+    tensor([[False, False],
+            [ True, False]])
+    """
     require_tensor(input, "input", "gt")
     return into(out, gt_p(input, other))
 
 
 def ge(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return where `input` is greater than or equal to `other`."""
+    """Return where `input` is greater than or equal to `other`: ``input >= other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape and a real dtype.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape. False where an element is NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+    NotImplementedError
+        If a dtype is complex.
+
+    Examples
+    --------
+    >>> adjoint.ge(adjoint.tensor([1, 2, 3]), 2)
+    tensor([False,  True,  True])
+    >>> adjoint.ge(adjoint.tensor([[1], [2]]), adjoint.tensor([1, 2]))
+    tensor([[ True, False],
+            [ True,  True]])
+    """
     require_tensor(input, "input", "ge")
     return into(out, ge_p(input, other))
 
@@ -119,26 +289,119 @@ logical_xor_, logical_not_ = inplace(logical_xor_p), inplace(logical_not_p)
 
 
 def logical_and(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Return where both are non-zero."""
+    """Return where both `input` and `other` are non-zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape and dtype; what is not zero counts as True.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.logical_and(adjoint.tensor([True, True, False]), adjoint.tensor([1, 0, 0]))
+    tensor([ True, False, False])
+    """
     require_pair(input, other, "logical_and")
     return into(out, logical_and_p(input, other))
 
 
 def logical_or(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Return where at least one is non-zero."""
+    """Return where at least one of `input` and `other` is non-zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape and dtype; what is not zero counts as True.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.logical_or(adjoint.tensor([True, True, False]), adjoint.tensor([1, 0, 0]))
+    tensor([ True,  True, False])
+    """
     require_pair(input, other, "logical_or")
     return into(out, logical_or_p(input, other))
 
 
 def logical_xor(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Return where exactly one is non-zero."""
+    """Return where exactly one of `input` and `other` is non-zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape and dtype; what is not zero counts as True.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.logical_xor(adjoint.tensor([True, True, False]), adjoint.tensor([1, 0, 0]))
+    tensor([False,  True, False])
+    """
     require_pair(input, other, "logical_xor")
     return into(out, logical_xor_p(input, other))
 
 
 @public(logical_not_p)
 def logical_not(input: Tensor, *, out: Out = None) -> Tensor:
-    """Return where `input` is zero."""
+    """Return where `input` is zero or False.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.logical_not(adjoint.tensor([0.0, 2.0]))
+    tensor([ True, False])
+    """
 
 
 # --- Bits -------------------------------------------------------------------------------------------
@@ -167,19 +430,100 @@ bitwise_left_shift_, bitwise_right_shift_ = inplace(bitwise_left_shift_p), inpla
 
 
 def bitwise_and(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Take the bitwise AND of integers, the logical AND of booleans."""
+    """Return the bitwise AND of integers or booleans: ``input & other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape, of integers or booleans.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype; of booleans it is the logical AND.
+
+    Raises
+    ------
+    NotImplementedError
+        If a dtype is floating or complex.
+
+    Examples
+    --------
+    >>> adjoint.bitwise_and(adjoint.tensor([6, 5]), 3)
+    tensor([2, 1])
+    >>> adjoint.tensor([True, False]) & adjoint.tensor([True, True])
+    tensor([ True, False])
+    """
     require_any(input, other, "bitwise_and")
     return into(out, bitwise_and_p(input, other))
 
 
 def bitwise_or(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Take the bitwise OR of integers, the logical OR of booleans."""
+    """Return the bitwise OR of integers or booleans: ``input | other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape, of integers or booleans.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype; of booleans it is the logical OR.
+
+    Raises
+    ------
+    NotImplementedError
+        If a dtype is floating or complex.
+
+    Examples
+    --------
+    >>> adjoint.bitwise_or(adjoint.tensor([6, 5]), 3)
+    tensor([7, 7])
+    >>> adjoint.tensor([True, False]) | adjoint.tensor([True, True])
+    tensor([True, True])
+    """
     require_any(input, other, "bitwise_or")
     return into(out, bitwise_or_p(input, other))
 
 
 def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Take the bitwise XOR of integers, the logical XOR of booleans."""
+    """Return the bitwise XOR of integers or booleans: ``input ^ other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape, of integers or booleans.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype; of booleans it is the logical XOR.
+
+    Raises
+    ------
+    NotImplementedError
+        If a dtype is floating or complex.
+
+    Examples
+    --------
+    >>> adjoint.bitwise_xor(adjoint.tensor([6, 5]), 3)
+    tensor([5, 6])
+    >>> adjoint.tensor([True, False]) ^ adjoint.tensor([True, True])
+    tensor([False,  True])
+    """
     require_any(input, other, "bitwise_xor")
     return into(out, bitwise_xor_p(input, other))
 
@@ -233,23 +577,65 @@ by_ufunc.update({np.isnan: isnan_p, np.isinf: isinf_p, np.isfinite: isfinite_p, 
 
 
 def isnan(input: Tensor) -> Tensor:
-    """Return where `input` is not a number.
+    """Return for each element whether it is NaN, not a number.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the shape of `input`. A complex number is NaN if one of its parts is.
 
     Examples
     --------
-    >>> adjoint.isnan(adjoint.tensor([1.0, adjoint.nan]))
-    tensor([False,  True])
+    >>> adjoint.isnan(adjoint.tensor([1.0, float("nan"), float("inf")]))
+    tensor([False,  True, False])
     """
     return isnan_p(input)
 
 
 def isinf(input: Tensor) -> Tensor:
-    """Return where `input` is plus or minus infinity."""
+    """Return for each element whether it is infinite, of either sign.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the shape of `input`. A complex number is infinite if one of its parts is.
+
+    Examples
+    --------
+    >>> adjoint.isinf(adjoint.tensor([1.0, float("-inf"), float("nan")]))
+    tensor([False,  True, False])
+    """
     return isinf_p(input)
 
 
 def isfinite(input: Tensor) -> Tensor:
-    """Return where `input` is neither infinite nor NaN."""
+    """Return for each element whether it is neither infinite nor NaN.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the shape of `input`. A complex number is finite if both of its parts are.
+
+    Examples
+    --------
+    >>> adjoint.isfinite(adjoint.tensor([1.0, float("inf"), float("nan")]))
+    tensor([ True, False, False])
+    """
     return isfinite_p(input)
 
 
@@ -312,7 +698,39 @@ isclose_p = nary(_isclose, inputs=2, batch="elementwise")
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Return where ``|input - other| <= atol + rtol * |other|``."""
+    """Return where elements are close: ``|input - other| <= atol + rtol * |other|``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    other : Tensor
+        Of the same dtype, broadcast with `input`.
+    rtol : float, default 1e-5
+        Tolerance relative to `other`.
+    atol : float, default 1e-8
+        Absolute tolerance.
+    equal_nan : bool, default False
+        Count NaN as close to NaN.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the broadcast shape. Infinities are close only to themselves.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtypes differ, or a tolerance is negative.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0, float("nan")])
+    >>> adjoint.isclose(x, adjoint.tensor([1.0 + 1e-6, 2.1, float("nan")]))
+    tensor([ True, False, False])
+    >>> adjoint.isclose(x, x, equal_nan=True)
+    tensor([True, True, True])
+    """
     require_tensor(input, "input", "isclose")
     require_tensor(other, "other", "isclose")
     a, b = input.array.dtype, other.array.dtype
@@ -328,12 +746,37 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close in the sense of `isclose`.
+    """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    other : Tensor
+        Of the same dtype, broadcast with `input`.
+    rtol : float, default 1e-5
+        Tolerance relative to `other`.
+    atol : float, default 1e-8
+        Absolute tolerance.
+    equal_nan : bool, default False
+        Count NaN as close to NaN.
+
+    Returns
+    -------
+    bool
+        Whether `isclose` holds for each element.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtypes differ, or a tolerance is negative.
 
     Examples
     --------
-    >>> adjoint.allclose(adjoint.ones(2), adjoint.ones(2) + 1e-9)
+    >>> adjoint.allclose(adjoint.ones(2), adjoint.ones(2) + 1e-7)
     True
+    >>> adjoint.allclose(adjoint.ones(2), adjoint.ones(2) + 1e-3)
+    False
     """
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not isinstance(value, int | float):
@@ -349,10 +792,24 @@ def _truth(x: TensorBase, what: str) -> bool:
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Return whether shape and elements are equal.
+    """Return whether two tensors have the same shape and equal elements.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor
+        The tensor to compare with; it is not broadcast.
+
+    Returns
+    -------
+    bool
+        False if the shapes differ, or an element is NaN.
 
     Examples
     --------
+    >>> adjoint.equal(adjoint.tensor([1, 2]), adjoint.tensor([1, 2]))
+    True
     >>> adjoint.equal(adjoint.ones(2), adjoint.ones(3))
     False
     """

@@ -112,13 +112,39 @@ def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Replace elements by zero with probability `p`, and scale the others by ``1 / (1 - p)``.
+    """Set elements to zero with probability `p`, and multiply the others by ``1 / (1 - p)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    p : float, default 0.5
+        Probability of each element to be zero, independently.
+    training : bool, default True
+        If False, return `input`.
+    inplace : bool, default False
+        Write the result to `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The scaling makes its expectation equal to `input`, so that evaluation needs no
+        change.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+    RuntimeError
+        If the dtype is bool or an integer.
 
     Examples
     --------
     >>> _ = adjoint.manual_seed(0)
-    >>> adjoint.nn.functional.dropout(adjoint.ones(4), 0.5).unique()
-    tensor([0., 2.])
+    >>> adjoint.nn.functional.dropout(adjoint.ones(5), 0.5)
+    tensor([0., 0., 2., 0., 0.])
+    >>> adjoint.nn.functional.dropout(adjoint.ones(5), 0.5, training=False)
+    tensor([1., 1., 1., 1., 1.])
     """
     return drop(input, p, training, inplace)
 

@@ -114,12 +114,36 @@ def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], e
 
 
 def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Out = None) -> Tensor:
-    """Add `alpha` times `other`.
+    """Add `other`, scaled by `alpha`, to `input`: ``input + alpha * other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    other : Tensor or number
+        Broadcast with `input`; the result has the promoted dtype.
+    alpha : number, default 1
+        Multiplies `other`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast, or `alpha` is a float and both operands are integers.
 
     Examples
     --------
     >>> adjoint.add(adjoint.ones(2), 2, alpha=3)
     tensor([7., 7.])
+    >>> adjoint.add(adjoint.tensor([[1], [2]]), adjoint.tensor([10, 20]))
+    tensor([[11, 21],
+            [12, 22]])
     """
     if older:
         alpha, other = older_order("add", "alpha", "other", (other, *older), 1)
@@ -129,7 +153,36 @@ def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
 
 
 def add_(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:
-    """Add `alpha` times `other` to `input`, in place."""
+    """Add `other`, scaled by `alpha`, to `input`, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    other : Tensor or number
+        Broadcast to the shape of `input`.
+    alpha : number, default 1
+        Multiplies `other`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its shape or dtype.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(3)
+    >>> x.add_(adjoint.ones(3), alpha=2)
+    tensor([2., 2., 2.])
+    >>> x += 1
+    >>> x
+    tensor([3., 3., 3.])
+    """
     if older:
         alpha, other = older_order("add_", "alpha", "other", (other, *older), 1)
     return _add_(input, other if alpha == 1 else _scaled(input, other, alpha))
@@ -152,7 +205,34 @@ def _scaled(input: Any, other: Any, alpha: Number) -> Any:
 
 
 def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Out = None) -> Tensor:
-    """Subtract `alpha` times `other`."""
+    """Subtract `other`, scaled by `alpha`, from `input`: ``input - alpha * other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    other : Tensor or number
+        Broadcast with `input`; the result has the promoted dtype.
+    alpha : number, default 1
+        Multiplies `other`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast, or both operands are bool (use ``^``).
+
+    Examples
+    --------
+    >>> adjoint.sub(adjoint.tensor([5.0, 6.0]), adjoint.tensor([1.0, 2.0]), alpha=2)
+    tensor([3., 2.])
+    """
     if older:
         alpha, other = older_order("sub", "alpha", "other", (other, *older), 1)
     if alpha == 1:
@@ -161,7 +241,33 @@ def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
 
 
 def sub_(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:
-    """Subtract `alpha` times `other` from `input`, in place."""
+    """Subtract `other`, scaled by `alpha`, from `input`, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    other : Tensor or number
+        Broadcast to the shape of `input`.
+    alpha : number, default 1
+        Multiplies `other`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its shape or dtype.
+
+    Examples
+    --------
+    >>> w, grad = adjoint.ones(2), adjoint.tensor([1.0, -1.0])
+    >>> w.sub_(grad, alpha=0.5)
+    tensor([0.5000, 1.5000])
+    """
     if older:
         alpha, other = older_order("sub_", "alpha", "other", (other, *older), 1)
     return _sub_(input, other if alpha == 1 else _scaled(input, other, alpha))
@@ -175,28 +281,134 @@ def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 
 @public(mul_p)
 def mul(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Multiply `input` by `other`, element by element."""
+    """Multiply `input` by `other`, element by element: ``input * other``.
 
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    other : Tensor or number
+        Broadcast with `input`; the result has the promoted dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
 
-def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Out = None) -> Tensor:
-    """Divide `input` by `other`; `rounding_mode` is None, "trunc" or "floor".
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
 
     Examples
     --------
-    >>> adjoint.div(adjoint.tensor([7.0, -7.0]), 2, rounding_mode="floor")
-    tensor([ 3., -4.])
+    >>> adjoint.mul(adjoint.tensor([1.0, 2.0]), 10)
+    tensor([10., 20.])
+    >>> adjoint.mul(adjoint.tensor([[1], [2]]), adjoint.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
+
+
+def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Out = None) -> Tensor:
+    """Divide `input` by `other`, element by element: ``input / other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Dividend, of any shape.
+    other : Tensor or number
+        Divisor, broadcast with `input`.
+    rounding_mode : {None, "trunc", "floor"}, default None
+        Return the quotient as it is, rounded towards zero, or rounded down.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape. Without `rounding_mode` integers give floats; with it, integers. A float divided by
+        zero is infinite or NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast, or an integer is divided by zero with a `rounding_mode`.
+
+    Examples
+    --------
+    >>> adjoint.div(adjoint.tensor([7, -7]), 2)
+    tensor([ 3.5000, -3.5000])
+    >>> adjoint.div(adjoint.tensor([7, -7]), 2, rounding_mode="floor")
+    tensor([ 3, -4])
+    >>> adjoint.div(adjoint.tensor([7, -7]), 2, rounding_mode="trunc")
+    tensor([ 3, -3])
     """
     return into(out, (div_p if rounding_mode is None else _rounded(rounding_mode)[0])(input, other))
 
 
 def div_(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
-    """Divide `input` by `other`, in place."""
+    """Divide `input` by `other`, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    other : Tensor or number
+        Divisor, broadcast to the shape of `input`.
+    rounding_mode : {None, "trunc", "floor"}, default None
+        Return the quotient as it is, rounded towards zero, or rounded down.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its shape or dtype.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.div_(4)
+    tensor([0.2500, 0.5000])
+    >>> x /= x.sum()
+    >>> x
+    tensor([0.3333, 0.6667])
+    """
     return (_div_ if rounding_mode is None else _rounded(rounding_mode)[1])(input, other)
 
 
 @public(neg_p)
 def neg(input: Tensor, *, out: Out = None) -> Tensor:
-    """Negate."""
+    """Return the negative of each element: ``-input``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any dtype but bool.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is bool (use ``~``).
+
+    Examples
+    --------
+    >>> adjoint.neg(adjoint.tensor([1.0, -2.0]))
+    tensor([-1.,  2.])
+    """
 
 
 def positive(input: Tensor) -> Tensor:
@@ -288,7 +500,36 @@ def rremainder(input: Tensor, other: Tensor | Number) -> Tensor:
 
 
 def fmod(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return the rest of the division that rounds towards zero: it has the sign of `input`, as C's fmod."""
+    """Return the remainder of a division that rounds towards zero; it has the sign of `input`.
+
+    ``fmod(x, y) = x - y * trunc(x / y)``, as C's fmod. `remainder` has the sign of `other`, as Python's ``%``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Dividend, of any shape.
+    other : Tensor or number
+        Divisor, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If an integer is divided by zero.
+
+    Examples
+    --------
+    >>> adjoint.fmod(adjoint.tensor([7.0, -7.0]), 3)
+    tensor([ 1., -1.])
+    >>> adjoint.remainder(adjoint.tensor([7.0, -7.0]), 3)
+    tensor([1., 2.])
+    """
     require_tensor(input, "input", "fmod")
     return into(out, fmod_p(input, other))
 
@@ -332,7 +573,36 @@ _addcmul_, _addcdiv_ = inplace(addcmul_p), inplace(addcdiv_p)
 def addcmul(
     input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Out = None,
 ) -> Tensor:  # fmt: skip
-    """Add ``value * tensor1 * tensor2`` to `input`."""
+    """Add a scaled product: ``input + value * tensor1 * tensor2``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    tensor1 : Tensor
+        First factor. Broadcast with `input`.
+    tensor2 : Tensor
+        Second factor. Broadcast with `input`.
+    value : number, default 1
+        Multiplies the product.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.addcmul(adjoint.ones(2), adjoint.tensor([1.0, 2.0]), adjoint.tensor([3.0, 4.0]), value=0.5)
+    tensor([2.5000, 5.0000])
+    """
     if older:
         value, tensor1, tensor2 = older_order("addcmul", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     require_tensor(tensor1, "tensor1", "addcmul")
@@ -341,7 +611,35 @@ def addcmul(
 
 
 def addcmul_(input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
-    """Add ``value * tensor1 * tensor2`` to `input`, in place."""
+    """Add a scaled product to `input`, in place: ``input += value * tensor1 * tensor2``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    tensor1 : Tensor
+        First factor. Broadcast with `input`.
+    tensor2 : Tensor
+        Second factor. Broadcast with `input`.
+    value : number, default 1
+        Multiplies the product.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its shape or dtype.
+
+    Examples
+    --------
+    >>> grad, mean_square = adjoint.tensor([1.0, 2.0]), adjoint.zeros(2)
+    >>> mean_square.mul_(0.9).addcmul_(grad, grad, value=0.1)
+    tensor([0.1000, 0.4000])
+    """
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     require_tensors("addcmul_", self=input, tensor1=tensor1, tensor2=tensor2)
@@ -365,7 +663,36 @@ def _refuse_integers(tensor1: Value, tensor2: Value) -> None:
 def addcdiv(
     input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Out = None,
 ) -> Tensor:  # fmt: skip
-    """Add ``value * tensor1 / tensor2`` to `input`."""
+    """Add a scaled quotient: ``input + value * tensor1 / tensor2``.
+
+    Parameters
+    ----------
+    input : Tensor
+        First operand, of any shape.
+    tensor1 : Tensor
+        Dividend. Broadcast with `input`.
+    tensor2 : Tensor
+        Divisor. Broadcast with `input`.
+    value : number, default 1
+        Multiplies the quotient.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If both tensors are integers, or the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.addcdiv(adjoint.ones(2), adjoint.tensor([1.0, 2.0]), adjoint.tensor([4.0, 4.0]), value=2)
+    tensor([1.5000, 2.0000])
+    """
     if older:
         value, tensor1, tensor2 = older_order("addcdiv", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     require_tensor(tensor1, "tensor1", "addcdiv")
@@ -375,7 +702,36 @@ def addcdiv(
 
 
 def addcdiv_(input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
-    """Add ``value * tensor1 / tensor2`` to `input`, in place."""
+    """Add a scaled quotient to `input`, in place: ``input += value * tensor1 / tensor2``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    tensor1 : Tensor
+        Dividend. Broadcast with `input`.
+    tensor2 : Tensor
+        Divisor. Broadcast with `input`.
+    value : number, default 1
+        Multiplies the quotient.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If both tensors are integers, `input` is a leaf that requires a gradient, or the result does not fit its
+        shape or dtype.
+
+    Examples
+    --------
+    >>> w = adjoint.ones(2)
+    >>> w.addcdiv_(adjoint.tensor([1.0, 2.0]), adjoint.tensor([2.0, 2.0]), value=-0.5)
+    tensor([0.7500, 0.5000])
+    """
     if older:
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     require_tensors("addcdiv_", self=input, tensor1=tensor1, tensor2=tensor2)
@@ -423,12 +779,33 @@ def _check_lerp(input: Tensor, *others: Any) -> None:
 
 
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Go from `input` to `end` by the fraction `weight`.
+    """Interpolate linearly: ``input + weight * (end - input)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Value for weight 0, of any shape.
+    end : Tensor
+        Value for weight 1, of the dtype of `input` and broadcast with it.
+    weight : Tensor or number
+        Fraction of the way from `input` to `end`; may lie outside of 0 to 1.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape. It is exactly `input` for weight 0 and exactly `end` for weight 1.
+
+    Raises
+    ------
+    RuntimeError
+        If `end`, or a tensor `weight`, has another dtype than `input`.
 
     Examples
     --------
-    >>> adjoint.lerp(adjoint.zeros(2), adjoint.ones(2), 0.25)
-    tensor([0.2500, 0.2500])
+    >>> adjoint.lerp(adjoint.zeros(2), adjoint.tensor([1.0, 10.0]), 0.25)
+    tensor([0.2500, 2.5000])
     """
     require_tensor(input, "input", "lerp")
     require_tensor(end, "end", "lerp")
@@ -437,7 +814,33 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Out = None
 
 
 def lerp_(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
-    """Go from `input` to `end` by the fraction `weight`, in place."""
+    """Interpolate linearly, in place: ``input += weight * (end - input)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    end : Tensor
+        Value for weight 1, of the dtype of `input` and broadcast with it.
+    weight : Tensor or number
+        Fraction of the way from `input` to `end`; may lie outside of 0 to 1.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtypes differ, or `input` is a leaf that requires a gradient.
+
+    Examples
+    --------
+    >>> average = adjoint.zeros(2)
+    >>> average.lerp_(adjoint.tensor([1.0, 10.0]), 0.1)
+    tensor([0.1000, 1.0000])
+    """
     _check_lerp(input, end, weight)
     return (_lerp_ if isinstance(weight, TensorBase) else _lerp_by_)(input, end, weight)
 
@@ -474,12 +877,48 @@ log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log
 
 @public(exp_p)
 def exp(input: Tensor, *, out: Out = None) -> Tensor:
-    """Raise e to each element."""
+    """Return the exponential of each element: ``exp(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. It is its own derivative.
+
+    Examples
+    --------
+    >>> adjoint.exp(adjoint.tensor([0.0, 1.0]))
+    tensor([1.0000, 2.7183])
+    """
 
 
 @public(log_p)
 def log(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the natural logarithm."""
+    """Return the natural logarithm of each element: ``log(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. ``-inf`` at 0, NaN below. The derivative is ``1 / x``.
+
+    Examples
+    --------
+    >>> adjoint.log(adjoint.tensor([1.0, 2.0, 0.0]))
+    tensor([0.0000, 0.6931,   -inf])
+    """
 
 
 @public(exp2_p)
@@ -489,27 +928,121 @@ def exp2(input: Tensor, *, out: Out = None) -> Tensor:
 
 @public(expm1_p)
 def expm1(input: Tensor, *, out: Out = None) -> Tensor:
-    """Raise e to each element and subtract 1, exactly near 0."""
+    """Return the exponential minus 1, accurate near zero: ``exp(x) - 1``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.expm1(adjoint.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.7183])
+    >>> adjoint.expm1(adjoint.tensor(1e-10)).item(), (adjoint.exp(adjoint.tensor(1e-10)) - 1).item()
+    (1.000000013351432e-10, 0.0)
+    """
 
 
 @public(log2_p)
 def log2(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the logarithm to base 2."""
+    """Return the logarithm to base 2 of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. ``-inf`` at 0, NaN below.
+
+    Examples
+    --------
+    >>> adjoint.log2(adjoint.tensor([1.0, 8.0, 0.5]))
+    tensor([ 0.,  3., -1.])
+    """
 
 
 @public(log10_p)
 def log10(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the logarithm to base 10."""
+    """Return the logarithm to base 10 of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. ``-inf`` at 0, NaN below.
+
+    Examples
+    --------
+    >>> adjoint.log10(adjoint.tensor([1.0, 2.0, 1000.0]))
+    tensor([0.0000, 0.3010, 3.0000])
+    """
 
 
 @public(log1p_p)
 def log1p(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the logarithm of 1 plus each element, exactly near 0."""
+    """Return the natural logarithm of 1 plus each element, accurate near zero: ``log(1 + x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. ``-inf`` at -1, NaN below.
+
+    Examples
+    --------
+    >>> adjoint.log1p(adjoint.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.6931])
+    >>> adjoint.log1p(adjoint.tensor(1e-10)).item()
+    1.000000013351432e-10
+    """
 
 
 @public(sigmoid_p)
 def sigmoid(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the logistic function 1 / (1 + exp(-x))."""
+    """Return the logistic function of each element: ``1 / (1 + exp(-x))``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Values between 0 and 1. The derivative is ``y * (1 - y)``.
+
+    Examples
+    --------
+    >>> adjoint.sigmoid(adjoint.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.1192, 0.5000, 0.8808])
+    """
 
 
 # --- Filling ------------------------------------------------------------------------------------------
@@ -574,7 +1107,35 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
 
 
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
-    """Overwrite every element with one value."""
+    """Set every element of `input` to one value, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    value : Tensor or number
+        The value; a tensor has no dimensions.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `value` is a tensor with dimensions or does not fit the dtype, or `input` is a leaf that requires a
+        gradient.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(2, 2)
+    >>> x[0].fill_(7)
+    tensor([7., 7.])
+    >>> x
+    tensor([[7., 7.],
+            [0., 0.]])
+    """
     require_tensor(input, "input", "fill_")
     _refuse_many(value)
     if type(value) is not float or value > 65504 or input.array.dtype.kind != "f":

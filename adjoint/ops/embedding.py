@@ -132,13 +132,33 @@ def embedding(
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """Return a new last dimension that is 1 at the place each element names, and 0 elsewhere.
+    """Encode classes as vectors with a 1 at the place of the class and 0 elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor
+        Classes, non-negative, of any shape and int64.
+    num_classes : int, default -1
+        Length of the vectors; -1 for the largest class plus 1.
+
+    Returns
+    -------
+    Tensor
+        Of int64 and the shape of `input`, with a last dimension of size `num_classes`.
+
+    Raises
+    ------
+    RuntimeError
+        If a class is negative or not below `num_classes`, or the dtype is not int64.
 
     Examples
     --------
-    >>> adjoint.ops.embedding.one_hot(adjoint.tensor([0, 2]))
+    >>> adjoint.nn.functional.one_hot(adjoint.tensor([0, 2]))
     tensor([[1, 0, 0],
             [0, 0, 1]])
+    >>> adjoint.nn.functional.one_hot(adjoint.tensor([0, 2]), num_classes=4)
+    tensor([[1, 0, 0, 0],
+            [0, 0, 1, 0]])
     """
     array: Any = input.array
     if of(array.dtype).name != "int64":

@@ -336,9 +336,48 @@ def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average the negative of the element of `input` (log-probabilities) that each class label names.
+    """Return the negative log likelihood of classes: ``-weight[target] * input[target]``.
 
-    Classes lie along dimension 1. Labels equal to `ignore_index` do not count; `weight` has one per class.
+    The mean divides by the sum of the weights of the targets.
+
+    Parameters
+    ----------
+    input : Tensor
+        Log probabilities, of shape (C,), (N, C) or (N, C, ...), with C classes.
+    target : Tensor
+        Classes, integers from 0 to C - 1, of the shape of `input` without C.
+    weight : Tensor, optional
+        A weight for each class, of shape (C,). Ones by default.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    ignore_index : int, default -100
+        Targets of this value add nothing to the loss.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all samples' losses, or return each.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `target`.
+
+    Raises
+    ------
+    IndexError
+        If a target is no class.
+    ValueError
+        If the numbers of samples differ.
+    RuntimeError
+        If the shapes or dtypes do not match in another way.
+
+    Examples
+    --------
+    >>> log_probs = adjoint.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
+    >>> adjoint.nn.functional.nll_loss(log_probs, adjoint.tensor([1, 0]), reduction="none")
+    tensor([0.2877, 0.6931])
+    >>> adjoint.nn.functional.nll_loss(log_probs, adjoint.tensor([1, -100]))  # the second is ignored
+    tensor(0.2877)
     """
     code = reduction_of(reduction, size_average, reduce)
     if type(ignore_index) is not int or abs(ignore_index) >= 2**63:
@@ -371,10 +410,44 @@ def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Average the cross entropy of ``softmax(input)`` and `target`: class labels, or probabilities of classes.
+    """Return the cross entropy of logits and classes: ``-weight[target] * log_softmax(input)[target]``.
 
-    Classes lie along dimension 1 (0, if there is no batch). `label_smoothing` mixes the target with the
-    even distribution over classes.
+    The mean divides by the sum of the weights of the targets; with probabilities, by the number of samples. The
+    gradient for the logits of a sample is ``softmax(input)`` minus the target probabilities.
+
+    Parameters
+    ----------
+    input : Tensor
+        Logits, of shape (C,), (N, C) or (N, C, ...), with C classes.
+    target : Tensor
+        Classes, integers from 0 to C - 1, of the shape of `input` without C; or floats of the shape of `input`, the
+        probabilities of all classes.
+    weight : Tensor, optional
+        A weight for each class, of shape (C,). Ones by default.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    ignore_index : int, default -100
+        Targets of this value add nothing to the loss.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all samples' losses, or return each.
+    label_smoothing : float, default 0.0
+        Fraction of the target probability that is distributed evenly over all classes.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `target` without C.
+
+    Raises
+    ------
+    IndexError
+        If a target is no class.
+    ValueError
+        If the numbers of samples differ.
+    RuntimeError
+        If the shapes or dtypes do not match in another way.
 
     Examples
     --------
@@ -382,6 +455,12 @@ def cross_entropy(
     >>> loss = adjoint.nn.functional.cross_entropy(logits, adjoint.tensor([0, 1]))
     >>> loss
     tensor(0.4100, grad_fn=<NllLossBackward0>)
+    >>> loss.backward()
+    >>> logits.grad
+    tensor([[-0.0596,  0.0596],
+            [ 0.2500, -0.2500]])
+    >>> adjoint.nn.functional.cross_entropy(logits.detach(), adjoint.tensor([[0.5, 0.5], [1.0, 0.0]]), reduction="none")
+    tensor([1.1269, 0.6931])
     """
     code = reduction_of(reduction, size_average, reduce)
     a, t = input.array, target.array

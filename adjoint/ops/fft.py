@@ -170,12 +170,39 @@ def fft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform along one dim to frequencies.
+    """Return the discrete Fourier transform along a dimension.
+
+    ``out[k] = sum_j input[j] * exp(-2 pi i j k / n)``
+
+    Parameters
+    ----------
+    input : Tensor
+        Real or complex, with at least one dimension.
+    n : int, optional
+        Length to which the input is truncated or padded with zeros first; by default its size along `dim`.
+    dim : int, default -1
+        Dimension to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by nothing, by ``sqrt(n)`` or by n.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex, of size n along `dim`. The frequencies are those of `fftfreq`: 0 first, the negative ones last.
+
+    Raises
+    ------
+    RuntimeError
+        If the length is below 1, or `norm` is another word.
+    IndexError
+        If `dim` is out of range.
 
     Examples
     --------
-    >>> adjoint.fft.fft(adjoint.tensor([1.0, 0.0, 0.0, 0.0]))
-    tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    >>> adjoint.fft.fft(adjoint.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
     """
     dim = dim if axis is None else either(dim, axis, -1)
     return into(out, _one(input, n, dim, norm, False, "fft"))
@@ -185,7 +212,41 @@ def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform along one dim from frequencies."""
+    """Return the inverse of the discrete Fourier transform along a dimension.
+
+    ``out[j] = sum_k input[k] * exp(2 pi i j k / n) / n``
+
+    Parameters
+    ----------
+    input : Tensor
+        Frequencies as `fft` returns them, real or complex.
+    n : int, optional
+        Length to which the input is truncated or padded with zeros first; by default its size along `dim`.
+    dim : int, default -1
+        Dimension to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by n, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex, of size n along `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        If the length is below 1, or `norm` is another word.
+    IndexError
+        If `dim` is out of range.
+
+    Examples
+    --------
+    >>> spectrum = adjoint.fft.fft(adjoint.tensor([1.0, 2.0, 3.0, 4.0]))
+    >>> adjoint.fft.ifft(spectrum)
+    tensor([1.+0.j, 2.+0.j, 3.+0.j, 4.+0.j])
+    """
     dim = dim if axis is None else either(dim, axis, -1)
     return into(out, _one(input, n, dim, norm, True, "ifft"))
 
@@ -200,7 +261,38 @@ def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform real values along one dim to the frequencies that are not negative."""
+    """Return the discrete Fourier transform of real values: the frequencies that are not negative.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real, with at least one dimension.
+    n : int, optional
+        Length to which the input is truncated or padded with zeros first; by default its size along `dim`.
+    dim : int, default -1
+        Dimension to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by nothing, by ``sqrt(n)`` or by n.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex, of size ``n // 2 + 1`` along `dim`. The negative frequencies would be the conjugates of these.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is complex, the length is below 1, or `norm` is another word.
+    IndexError
+        If `dim` is out of range.
+
+    Examples
+    --------
+    >>> adjoint.fft.rfft(adjoint.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([10.+0.j, -2.+2.j, -2.+0.j])
+    """
     dim = dim if axis is None else either(dim, axis, -1)
     x = _real(input, "rfft")
     axis = _axis(x, dim)
@@ -211,7 +303,39 @@ def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform frequencies that are not negative, along one dim, to `n` real values."""
+    """Return the inverse of `rfft`: real values of the frequencies that are not negative.
+
+    Parameters
+    ----------
+    input : Tensor
+        Frequencies as `rfft` returns them, of size m along `dim`.
+    n : int, optional
+        Length of the result; by default ``2 * (m - 1)``. Give it if the original length was odd.
+    dim : int, default -1
+        Dimension to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by n, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real, of size n along `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        If the length is below 1, or `norm` is another word.
+    IndexError
+        If `dim` is out of range.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0, 3.0])
+    >>> adjoint.fft.irfft(adjoint.fft.rfft(x), n=3)
+    tensor([1., 2., 3.])
+    """
     dim = dim if axis is None else either(dim, axis, -1)
     x = _complex(input, "irfft")
     axis = _axis(x, dim)

@@ -51,12 +51,36 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
 
 @looped
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Count how often each number from 0 on occurs, or add up `weights` by number.
+    """Count how often each non-negative integer occurs.
+
+    Parameters
+    ----------
+    input : Tensor
+        Non-negative integers, of shape (N,).
+    weights : Tensor, optional
+        Of shape (N,): ``out[i]`` is the sum of the weights where `input` is i, instead of their number.
+    minlength : int, default 0
+        Smallest length of the result.
+
+    Returns
+    -------
+    Tensor
+        Of shape (max(input.max() + 1, minlength),), of int64. With `weights` of float64, or float32 if that is
+        their dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is not one-dimensional, holds a negative number, or `weights` has another shape.
+    NotImplementedError
+        If `input` is not of integers.
 
     Examples
     --------
-    >>> adjoint.bincount(adjoint.tensor([0, 2, 2]))
-    tensor([1, 0, 2])
+    >>> adjoint.bincount(adjoint.tensor([0, 2, 2]), minlength=4)
+    tensor([1, 0, 2, 0])
+    >>> adjoint.bincount(adjoint.tensor([0, 2, 2]), weights=adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.5000, 0.0000, 3.0000])
     """
     note_read("bincount", input, weights)
     a = input.array

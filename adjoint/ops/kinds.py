@@ -44,10 +44,27 @@ view_as_complex_p: Primitive = parametric(
 def view_as_real(input: Tensor) -> Tensor:
     """View complex numbers as pairs of real ones, in a new last dimension.
 
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a complex dtype.
+
+    Returns
+    -------
+    Tensor
+        View of the shape of `input` with a last dimension of size 2: the real and the imaginary part.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is not complex.
+
     Examples
     --------
-    >>> adjoint.view_as_real(adjoint.tensor([1 + 2j]))
-    tensor([[1., 2.]])
+    >>> z = adjoint.tensor([1 + 2j, 3 - 4j])
+    >>> adjoint.view_as_real(z)
+    tensor([[ 1.,  2.],
+            [ 3., -4.]])
     """
     if input.array.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
@@ -56,7 +73,28 @@ def view_as_real(input: Tensor) -> Tensor:
 
 @autocasting
 def view_as_complex(input: Tensor) -> Tensor:
-    """View pairs of real numbers, the last dimension, as complex ones."""
+    """View pairs of real numbers, the last dimension, as complex ones.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of float32 or float64, with a last dimension of size 2 that is contiguous.
+
+    Returns
+    -------
+    Tensor
+        View without the last dimension, of complex64 or complex128.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtype is another, or the last dimension is not a pair of neighbours in memory.
+
+    Examples
+    --------
+    >>> adjoint.view_as_complex(adjoint.tensor([[1.0, 2.0], [3.0, -4.0]]))
+    tensor([1.+2.j, 3.-4.j])
+    """
     array = input.array
     if of(array.dtype).name not in ("float32", "float64"):
         raise RuntimeError(
@@ -79,14 +117,53 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 
 def real(input: Tensor) -> Tensor:
-    """View the real part; a real tensor is its own."""
+    """Return the real part as a view that shares memory.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` and the real dtype; `input` itself if it is real.
+
+    Examples
+    --------
+    >>> z = adjoint.tensor([1 + 2j, 3 - 4j])
+    >>> adjoint.real(z)
+    tensor([1., 3.])
+    """
     if input.array.dtype.kind != "c":
         return input
     return select_p(view_as_real_p(input), input.array.ndim, 0)
 
 
 def imag(input: Tensor) -> Tensor:
-    """View the imaginary part."""
+    """Return the imaginary part as a view that shares memory.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a complex dtype.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` and the real dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is not complex.
+
+    Examples
+    --------
+    >>> z = adjoint.tensor([1 + 2j, 3 - 4j])
+    >>> adjoint.imag(z)
+    tensor([ 2., -4.])
+    """
     if input.array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return select_p(view_as_real_p(input), input.array.ndim, 1)

@@ -198,14 +198,40 @@ def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Square the differences of `input` and `target`, and average them.
+    """Return the mean squared error: the mean of ``(input - target) ** 2``.
 
-    `reduction` is ``"mean"``, ``"sum"`` or ``"none"``; a mean with `weight` is divided by the sum of weights.
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape and a float dtype.
+    target : Tensor
+        Of the shape of `input`; another shape is broadcast, with a warning.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+    weight : Tensor, optional
+        A weight for each element, of the shape of `input`; the mean divides by the sum of weights.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If `reduction` is another word, or `weight` has another shape.
+    NotImplementedError
+        If both are integers.
 
     Examples
     --------
-    >>> adjoint.nn.functional.mse_loss(adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 5.0]))
+    >>> input, target = adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 5.0])
+    >>> adjoint.nn.functional.mse_loss(input, target)
     tensor(4.5000)
+    >>> adjoint.nn.functional.mse_loss(input, target, reduction="none")
+    tensor([0., 9.])
     """
     code = reduction_of(reduction, size_average, reduce)
     input, target = _pair(input, target, "mse_loss")
@@ -227,11 +253,37 @@ def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Average the absolute differences of `input` and `target`.
+    """Return the mean absolute error: the mean of ``|input - target|``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape and a float dtype.
+    target : Tensor
+        Of the shape of `input`; another shape is broadcast, with a warning.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+    weight : Tensor, optional
+        A weight for each element, of the shape of `input`; the mean divides by the sum of weights.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If `reduction` is another word, or `weight` has another shape.
 
     Examples
     --------
-    >>> adjoint.nn.functional.l1_loss(adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 5.0]), reduction="sum")
+    >>> input, target = adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 5.0])
+    >>> adjoint.nn.functional.l1_loss(input, target)
+    tensor(1.5000)
+    >>> adjoint.nn.functional.l1_loss(input, target, reduction="sum")
     tensor(3.)
     """
     code = reduction_of(reduction, size_average, reduce)
@@ -244,7 +296,44 @@ def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """Average the absolute differences, rounded off by a parabola below `beta`."""
+    """Return the mean absolute error, rounded off by a parabola where it is below `beta`.
+
+    With the difference ``d = |input - target|`` the loss is ``d ** 2 / (2 * beta)`` where ``d < beta``, and
+    ``d - beta / 2`` elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape and a float dtype.
+    target : Tensor
+        Of the shape of `input`; another shape is broadcast, with a warning.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+    beta : float, default 1.0
+        Where the parabola ends; 0 gives `l1_loss`.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `beta` is negative.
+    ValueError
+        If `reduction` is another word.
+
+    Examples
+    --------
+    >>> input, target = adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 5.0])
+    >>> adjoint.nn.functional.smooth_l1_loss(input, target, reduction="none")
+    tensor([0.0000, 2.5000])
+    >>> adjoint.nn.functional.smooth_l1_loss(input, target, beta=4.0)
+    tensor(0.5625)
+    """
     code = reduction_of(reduction, size_average, reduce)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
@@ -259,7 +348,42 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Average half the squared differences; beyond `delta` they grow only as a line."""
+    """Return the mean squared error, continued by straight lines where the difference is above `delta`.
+
+    With the difference ``d = |input - target|`` the loss is ``d ** 2 / 2`` where ``d < delta``, and
+    ``delta * (d - delta / 2)`` elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape and a float dtype.
+    target : Tensor
+        Of the shape of `input`; another shape is broadcast, with a warning.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+    delta : float, default 1.0
+        Where the parabola ends; positive.
+    weight : Tensor, optional
+        A weight for each element, of the shape of `input`; the mean divides by the sum of weights.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `delta` is not positive.
+    ValueError
+        If `reduction` is another word.
+
+    Examples
+    --------
+    >>> input, target = adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 5.0])
+    >>> adjoint.nn.functional.huber_loss(input, target, reduction="none")
+    tensor([0.0000, 2.5000])
+    """
     code = reduction_of(reduction)
     if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
@@ -338,12 +462,43 @@ def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average the cross entropy of probabilities `input` and `target`, both between 0 and 1.
+    """Return the mean cross entropy of probabilities and targets between 0 and 1.
+
+    The loss is ``-(target * log(input) + (1 - target) * log(1 - input))``; logarithms below -100 are taken as -100.
+    `binary_cross_entropy_with_logits` is more accurate.
+
+    Parameters
+    ----------
+    input : Tensor
+        Probabilities, of any shape and a float dtype.
+    target : Tensor
+        Of the shape and dtype of `input`, between 0 and 1.
+    weight : Tensor, optional
+        Multiplies the loss of each element; broadcast to `input`.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    RuntimeError
+        If the dtypes differ, or a probability is not between 0 and 1.
 
     Examples
     --------
-    >>> adjoint.nn.functional.binary_cross_entropy(adjoint.tensor([0.5]), adjoint.tensor([1.0]))
-    tensor(0.6931)
+    >>> probabilities, target = adjoint.tensor([0.5, 0.9]), adjoint.tensor([1.0, 0.0])
+    >>> adjoint.nn.functional.binary_cross_entropy(probabilities, target, reduction="none")
+    tensor([0.6931, 2.3026])
+    >>> adjoint.nn.functional.binary_cross_entropy(probabilities, target)
+    tensor(1.4979)
     """
     code = reduction_of(reduction, size_average, reduce)
     if input.array.shape != target.array.shape:
@@ -374,15 +529,42 @@ def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Average the cross entropy of ``sigmoid(input)`` and `target`, without overflow.
+    """Return the mean cross entropy of ``sigmoid(input)`` and targets between 0 and 1, without overflow.
 
-    `pos_weight` multiplies the part of the loss that comes from positive targets.
+    With ``p = sigmoid(input)`` the loss is ``-(pos_weight * target * log(p) + (1 - target) * log(1 - p))``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Logits, of any shape and a float dtype.
+    target : Tensor
+        Of the shape of `input`, between 0 and 1.
+    weight : Tensor, optional
+        Multiplies the loss of each element; broadcast to `input`.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all elements' losses, or return each.
+    pos_weight : Tensor, optional
+        Multiplies the loss of positive targets; broadcast to `input`.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
 
     Examples
     --------
-    >>> x = adjoint.tensor([0.0, 1000.0])
-    >>> adjoint.nn.functional.binary_cross_entropy_with_logits(x, adjoint.tensor([1.0, 1.0]), reduction="none")
-    tensor([0.6931, 0.0000])
+    >>> logits, target = adjoint.tensor([0.0, 2.0, 1000.0]), adjoint.tensor([1.0, 0.0, 1.0])
+    >>> adjoint.nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    tensor([0.6931, 2.1269, 0.0000])
+    >>> adjoint.nn.functional.binary_cross_entropy_with_logits(logits, target, pos_weight=adjoint.tensor(3.0))
+    tensor(1.4021)
     """
     code = reduction_of(reduction, size_average, reduce)
     if input.array.shape != target.array.shape:
@@ -403,9 +585,45 @@ def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Average ``target * (log(target) - input)``: `input` holds logarithms of probabilities.
+    """Return the Kullback-Leibler divergence of log probabilities `input` from the distribution `target`.
 
-    With `log_target`, so does `target`. ``reduction="batchmean"`` divides the sum by the size of the batch.
+    Each element adds ``target * (log(target) - input)``, and 0 where `target` is 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Log probabilities, of any shape.
+    target : Tensor
+        Probabilities, or log probabilities with `log_target`, broadcast with `input`.
+    size_average, reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "batchmean", "sum", "none"}, default "mean"
+        ``"batchmean"`` divides the sum by the first size, which is the divergence for each sample; ``"mean"``
+        divides it by the number of elements, and warns.
+    log_target : bool, default False
+        Take `target` as log probabilities, too.
+
+    Returns
+    -------
+    Tensor
+        A scalar; with ``reduction="none"`` of the broadcast shape.
+
+    Raises
+    ------
+    RuntimeError
+        If a dtype is complex.
+    ValueError
+        If `reduction` is another word.
+
+    Examples
+    --------
+    >>> input = adjoint.tensor([[0.5, 0.5], [0.9, 0.1]]).log()
+    >>> target = adjoint.tensor([[0.5, 0.5], [0.5, 0.5]])
+    >>> adjoint.nn.functional.kl_div(input, target, reduction="batchmean")
+    tensor(0.2554)
+    >>> adjoint.nn.functional.kl_div(input, target.log(), reduction="none", log_target=True)
+    tensor([[ 0.0000,  0.0000],
+            [-0.2939,  0.8047]])
     """
     if "c" in (input.array.dtype.kind, target.array.dtype.kind):
         raise RuntimeError("kl_div: Complex inputs not supported.")

@@ -165,12 +165,37 @@ def _check_last(
 def layer_norm(
     input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Bring the last dimensions, of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
+    """Normalize over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    The variance is the one with divisor n.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a shape that ends with `normalized_shape`.
+    normalized_shape : tuple of ints
+        Sizes of the dimensions to normalize over.
+    weight, bias : Tensor, optional
+        Scale and shift, of shape `normalized_shape`.
+    eps : float, default 1e-5
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`: each sample has mean 0 and variance 1 before it is scaled.
+
+    Raises
+    ------
+    RuntimeError
+        If the shape of `input` does not end with `normalized_shape`, or those of `weight` and `bias` differ from
+        it.
 
     Examples
     --------
-    >>> adjoint.nn.functional.layer_norm(adjoint.tensor([[1.0, 2.0, 3.0]]), (3,))
-    tensor([[-1.2247,  0.0000,  1.2247]])
+    >>> adjoint.nn.functional.layer_norm(adjoint.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 9.0]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247],
+            [-0.7071, -0.7071,  1.4142]])
     """
     shape, axes = _check_last(input, normalized_shape, weight, bias)
     if weight is not None and weight.array.dtype != input.array.dtype and not is_half(input.array.dtype):
@@ -183,7 +208,34 @@ def layer_norm(
 
 
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Divide by the root of the mean square over the last dimensions, then scale."""
+    """Divide by the root mean square over the last dimensions: ``x / sqrt(mean(x ** 2) + eps) * weight``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a shape that ends with `normalized_shape`.
+    normalized_shape : tuple of ints
+        Sizes of the dimensions to normalize over.
+    weight : Tensor, optional
+        Scale, of shape `normalized_shape`.
+    eps : float, optional
+        Added to the mean square; by default the precision of the dtype, ``finfo(dtype).eps``.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If the shape of `input` does not end with `normalized_shape`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.rms_norm(adjoint.tensor([[1.0, 2.0, 2.0]]), (3,))
+    tensor([[0.5774, 1.1547, 1.1547]])
+    """
     if len(normalized_shape) > input.array.ndim:
         raise ValueError(
             f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.array.ndim}"
@@ -330,9 +382,51 @@ def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """Normalize each channel (dimension 1) over the batch, or, in evaluation, by the running statistics.
+    """Normalize each channel over the batch: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
-    In training, `running_mean` and `running_var` are written: they move towards the batch's by `momentum`.
+    Mean and variance are those of all dimensions but the second. The batch is normalized by the variance with divisor
+    n; the running variance takes the one with divisor n - 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (N, C, ...), with C channels.
+    running_mean, running_var : Tensor or None
+        Running statistics, of shape (C,). In training they are updated in place, unless None; in evaluation they
+        are used.
+    weight, bias : Tensor, optional
+        Scale and shift of each channel, of shape (C,).
+    training : bool, default False
+        Use the mean and the variance of the batch instead of the running ones.
+    momentum : float, default 0.1
+        The running statistics become ``(1 - momentum) * running + momentum * batch``.
+    eps : float, default 1e-5
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If in training there is one value for each channel, or `eps` is not positive.
+    RuntimeError
+        If in evaluation there are no running statistics, or a shape does not match.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 10.0], [3.0, 30.0]])
+    >>> mean, var = adjoint.zeros(2), adjoint.ones(2)
+    >>> adjoint.nn.functional.batch_norm(x, mean, var, training=True)
+    tensor([[-1.0000, -1.0000],
+            [ 1.0000,  1.0000]])
+    >>> mean, var
+    (tensor([0.2000, 2.0000]), tensor([ 1.1000, 20.9000]))
+    >>> adjoint.nn.functional.batch_norm(x, mean, var)
+    tensor([[0.7628, 1.7499],
+            [2.6697, 6.1247]])
     """
     if training:
         _check_more_than_one(input.array.shape)
@@ -437,12 +531,33 @@ def instance_norm(
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """Divide vectors along `dim` by their p-norm, or by `eps` where that is smaller.
+    """Divide vectors along `dim` by their norm: ``x / max(norm(x), eps)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    p : float, default 2.0
+        Exponent of the norm.
+    dim : int or tuple of ints, default 1
+        Dimensions along which the vectors lie.
+    eps : float, default 1e-12
+        Smaller norms are taken as this, so that zero vectors stay zero.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; the vectors have norm 1.
 
     Examples
     --------
-    >>> adjoint.nn.functional.normalize(adjoint.tensor([[3.0, 4.0]]))
-    tensor([[0.6000, 0.8000]])
+    >>> adjoint.nn.functional.normalize(adjoint.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    >>> adjoint.nn.functional.normalize(adjoint.tensor([3.0, 1.0]), p=1.0, dim=0)
+    tensor([0.7500, 0.2500])
     """
     length = clamp_min(vector_norm(input, p, dim, keepdim=True), eps)
     return into(out, div_p(input, expand_as(length, input)))
@@ -450,12 +565,33 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
 
 @autocasting
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, axis: int | None = None) -> Tensor:
-    """Return the cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`.
+    """Return the cosine of the angle between vectors: ``x1 @ x2 / (|x1| * |x2|)``.
+
+    Parameters
+    ----------
+    x1 : Tensor
+        Vectors along `dim`, of a float dtype.
+    x2 : Tensor
+        Vectors, broadcast with `x1`.
+    dim : int, default 1
+        Dimension along which the vectors lie.
+    eps : float, default 1e-8
+        Smaller lengths are taken as this.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape without `dim`; values between -1 and 1.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtypes are not floating, or the shapes cannot be broadcast.
 
     Examples
     --------
-    >>> adjoint.cosine_similarity(adjoint.tensor([[1.0, 0.0]]), adjoint.tensor([[1.0, 1.0]]))
-    tensor([0.7071])
+    >>> adjoint.nn.functional.cosine_similarity(adjoint.tensor([[1.0, 0.0], [1.0, 2.0]]), adjoint.tensor([[1.0, 1.0]]))
+    tensor([0.7071, 0.9487])
     """
     from .shape import broadcast_tensors
 

@@ -55,13 +55,39 @@ where_p: Primitive = nary(
 
 
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None, *, out: Out = None) -> Any:
-    """Take `input` where `condition` holds and `other` elsewhere; alone, return where it holds.
+    """Choose elements by a condition: ``input`` where `condition` is True, ``other`` elsewhere.
+
+    Gradients flow to `input` where `condition` is True and to `other` where it is False; elsewhere they are zero.
+
+    Parameters
+    ----------
+    condition : Tensor
+        Of dtype bool.
+    input : Tensor or number, optional
+        Values for True, broadcast with `condition`.
+    other : Tensor or number, optional
+        Values for False, broadcast with `condition`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        Of the broadcast shape. Given only `condition`, the indices where it is True: one tensor for each dimension,
+        as ``condition.nonzero(as_tuple=True)``.
+
+    Raises
+    ------
+    RuntimeError
+        If `condition` is neither bool nor uint8, or the shapes cannot be broadcast.
 
     Examples
     --------
     >>> x = adjoint.tensor([-1.0, 2.0])
     >>> adjoint.where(x > 0, x, 0.0)
     tensor([0., 2.])
+    >>> adjoint.where(x > 0)
+    (tensor([1]),)
     """
     require_tensor(condition, "condition", "where")
     if input is None and other is None:
@@ -86,7 +112,33 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
 
 
 def where_method(input: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
-    """Take `input` where `condition` holds and `other` elsewhere."""
+    """Choose elements by a condition: ``input`` where `condition` is True, ``other`` elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor
+        Values for True.
+    condition : Tensor
+        Of dtype bool, broadcast with `input`.
+    other : Tensor or number
+        Values for False, broadcast with `input`.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype of `input` and `other`.
+
+    Raises
+    ------
+    RuntimeError
+        If `condition` is neither bool nor uint8, or the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-1.0, 2.0])
+    >>> x.where(x > 0, 0.0)
+    tensor([0., 2.])
+    """
     chosen: Tensor = where(condition, input, other)
     return chosen
 
@@ -152,18 +204,67 @@ def _checked_fill(input: Tensor, mask: Tensor, value: object, name: str) -> Any:
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
-    """Replace the elements of `input` where `mask` is True by one value.
+    """Replace elements by one value where `mask` is True.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    mask : Tensor
+        Of dtype bool, broadcast with `input`.
+    value : number or Tensor
+        The value for all these elements; a tensor has no dimensions.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the dtype of `input`. Its gradient is zero where `mask` is True.
+
+    Raises
+    ------
+    RuntimeError
+        If `mask` is not bool, or `value` is a tensor with dimensions or does not fit the dtype.
 
     Examples
     --------
     >>> adjoint.zeros(3).masked_fill(adjoint.tensor([True, False, True]), 5)
     tensor([5., 0., 5.])
+    >>> scores = adjoint.zeros(2, 2)
+    >>> scores.masked_fill(adjoint.ones(2, 2).triu(1).bool(), float("-inf")).softmax(-1)
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
     """
     return masked_fill_p(input, mask, _checked_fill(input, mask, value, "masked_fill"))
 
 
 def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
-    """Replace the elements of `input` where `mask` is True by one value, in place."""
+    """Replace elements by one value where `mask` is True, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    mask : Tensor
+        Of dtype bool, broadcast to the shape of `input`.
+    value : number or Tensor
+        The value for all these elements; a tensor has no dimensions.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `mask` is not bool, `value` does not fit the dtype, or `input` is a leaf that requires a gradient.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, float("nan"), 3.0])
+    >>> x.masked_fill_(x.isnan(), 0)
+    tensor([1., 0., 3.])
+    """
     return _masked_fill_(input, mask, _checked_fill(input, mask, value, "masked_fill_"))
 
 
@@ -218,25 +319,133 @@ fmin_p = binary(
 
 
 def maximum(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the larger of each pair of elements; NaN wins."""
+    """Return the larger of each pair of elements.
+
+    The gradient goes to the larger element; equal elements get half of it each.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. NaN if either element is NaN (`fmax` prefers the number).
+
+    Raises
+    ------
+    RuntimeError
+        If a dtype is complex, or the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.maximum(adjoint.tensor([1.0, 5.0]), adjoint.tensor([3.0, 2.0]))
+    tensor([3., 5.])
+    >>> adjoint.maximum(adjoint.tensor([1.0, float("nan")]), adjoint.tensor(2.0))
+    tensor([2., nan])
+    """
     require_pair(input, other, "maximum")
     return into(out, maximum_p(input, other))
 
 
 def minimum(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the smaller of each pair of elements; NaN wins."""
+    """Return the smaller of each pair of elements.
+
+    The gradient goes to the smaller element; equal elements get half of it each.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. NaN if either element is NaN (`fmin` prefers the number).
+
+    Raises
+    ------
+    RuntimeError
+        If a dtype is complex, or the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.minimum(adjoint.tensor([1.0, 5.0]), adjoint.tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    >>> adjoint.minimum(adjoint.tensor([1.0, float("nan")]), adjoint.tensor(2.0))
+    tensor([1., nan])
+    """
     require_pair(input, other, "minimum")
     return into(out, minimum_p(input, other))
 
 
 def fmax(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the larger of each pair of elements; a number wins over NaN."""
+    """Return the larger of each pair of elements; a number is preferred to NaN.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. NaN only if both elements are NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If a dtype is complex, or the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.fmax(adjoint.tensor([1.0, float("nan")]), adjoint.tensor(2.0))
+    tensor([2., 2.])
+    """
     require_pair(input, other, "fmax")
     return into(out, fmax_p(input, other))
 
 
 def fmin(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the smaller of each pair of elements; a number wins over NaN."""
+    """Return the smaller of each pair of elements; a number is preferred to NaN.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. NaN only if both elements are NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If a dtype is complex, or the shapes cannot be broadcast.
+
+    Examples
+    --------
+    >>> adjoint.fmin(adjoint.tensor([1.0, float("nan")]), adjoint.tensor(2.0))
+    tensor([1., 2.])
+    """
     require_pair(input, other, "fmin")
     return into(out, fmin_p(input, other))
 
@@ -362,12 +571,38 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
 
 
 def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None, *, out: Out = None) -> Tensor:
-    """Raise elements below `min` to it and lower those above `max` to it; bounds are numbers or tensors.
+    """Limit elements to a range: ``minimum(maximum(input, min), max)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a real dtype.
+    min : number or Tensor, optional
+        Lower bound; None for no bound. A tensor is broadcast with `input`.
+    max : number or Tensor, optional
+        Upper bound; None for no bound. A tensor is broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. Where `min` is above `max`, `max`. The gradient is zero where
+        an element lies outside of the bounds.
+
+    Raises
+    ------
+    RuntimeError
+        If both bounds are None.
+    TypeError
+        If one bound is a tensor and the other a number.
 
     Examples
     --------
     >>> adjoint.clamp(adjoint.tensor([-1.0, 0.5, 2.0]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
+    >>> adjoint.clamp(adjoint.tensor([-1.0, 0.5, 2.0]), max=adjoint.tensor([0.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  2.])
     """
     require_tensor(input, "input", "clamp")
     result = _clamped(input, min, max, False)
@@ -375,12 +610,63 @@ def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None,
 
 
 def clamp_(input: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """Clamp `input` in place."""
+    """Limit elements to a range, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    min : number or Tensor, optional
+        Lower bound; None for no bound. A tensor is broadcast with `input`.
+    max : number or Tensor, optional
+        Upper bound; None for no bound. A tensor is broadcast with `input`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If both bounds are None, `input` is a leaf that requires a gradient, or the result does not fit its dtype.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-1.0, 0.5, 2.0])
+    >>> x.clamp_(min=0)
+    tensor([0.0000, 0.5000, 2.0000])
+    """
     return _clamped(input, min, max, True)
 
 
 def clamp_min(input: Tensor, min: Operand, *, out: Out = None) -> Tensor:
-    """Raise elements below `min` to it."""
+    """Replace elements below `min` by it: ``maximum(input, min)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a real dtype.
+    min : number or Tensor
+        Lower bound. A tensor is broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. The gradient is zero where an element lies below the bound.
+
+    Raises
+    ------
+    TypeError
+        If `min` is None.
+
+    Examples
+    --------
+    >>> adjoint.clamp_min(adjoint.tensor([-1.0, 0.5, 2.0]), 0)
+    tensor([0.0000, 0.5000, 2.0000])
+    """
     require_tensor(input, "input", "clamp_min")
     _refuse_none(min, "clamp_min")
     raised = _clamped(input, min, None, False)
@@ -388,20 +674,93 @@ def clamp_min(input: Tensor, min: Operand, *, out: Out = None) -> Tensor:
 
 
 def clamp_min_(input: Tensor, min: Operand) -> Tensor:
-    """Raise elements below `min` to it, in place."""
+    """Replace elements below `min` by it, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    min : number or Tensor
+        Lower bound. A tensor is broadcast with `input`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its dtype.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-1.0, 0.5, 2.0])
+    >>> x.clamp_min_(0)
+    tensor([0.0000, 0.5000, 2.0000])
+    """
     _refuse_none(min, "clamp_min_")
     return _clamped(input, min, None, True)
 
 
 def clamp_max(input: Tensor, max: Operand, *, out: Out = None) -> Tensor:
-    """Lower elements above `max` to it."""
+    """Replace elements above `max` by it: ``minimum(input, max)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a real dtype.
+    max : number or Tensor
+        Upper bound. A tensor is broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. The gradient is zero where an element lies above the bound.
+
+    Raises
+    ------
+    TypeError
+        If `max` is None.
+
+    Examples
+    --------
+    >>> adjoint.clamp_max(adjoint.tensor([-1.0, 0.5, 2.0]), 1)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     require_tensor(input, "input", "clamp_max")
     _refuse_none(max, "clamp_max")
     return into(out, _clamped(input, None, max, False))
 
 
 def clamp_max_(input: Tensor, max: Operand) -> Tensor:
-    """Lower elements above `max` to it, in place."""
+    """Replace elements above `max` by it, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    max : number or Tensor
+        Upper bound. A tensor is broadcast with `input`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its dtype.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-1.0, 0.5, 2.0])
+    >>> x.clamp_max_(1)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     _refuse_none(max, "clamp_max_")
     return _clamped(input, None, max, True)
 
@@ -457,7 +816,29 @@ _abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
 
 
 def abs_(input: Tensor) -> Tensor:
-    """Take the absolute value, in place."""
+    """Replace each element by its absolute value, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is complex, or is a leaf that requires a gradient.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-1.5, 2.0])
+    >>> x.abs_()
+    tensor([1.5000, 2.0000])
+    """
     if input.array.dtype.kind == "c":
         raise RuntimeError("In-place abs is not supported for complex tensors.")
     return _abs_(input)
@@ -465,17 +846,55 @@ def abs_(input: Tensor) -> Tensor:
 
 @public(abs_p)
 def abs(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the absolute value (of a complex number, its distance from zero).
+    """Return the absolute value of each element: ``|x|``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any dtype but bool.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`; of complex elements the distance from zero, a real number. The gradient
+        at zero is zero.
 
     Examples
     --------
     >>> adjoint.abs(adjoint.tensor([-1.5, 2.0]))
     tensor([1.5000, 2.0000])
+    >>> adjoint.abs(adjoint.tensor([3 + 4j]))
+    tensor([5.])
     """
 
 
 def sign(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the sign: -1, 0 or 1."""
+    """Return the sign of each element: -1, 0 or 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. 0 for NaN. The gradient is zero.
+
+    Raises
+    ------
+    NotImplementedError
+        If `input` is complex; `sgn` takes complex numbers.
+
+    Examples
+    --------
+    >>> adjoint.sign(adjoint.tensor([-3.0, 0.0, 0.5]))
+    tensor([-1.,  0.,  1.])
+    """
     if input.array.dtype.kind == "c":
         raise NotImplementedError(
             "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
@@ -485,7 +904,25 @@ def sign(input: Tensor, *, out: Out = None) -> Tensor:
 
 @public(sgn_p)
 def sgn(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the sign; of a complex number, the number of absolute value 1 with its angle."""
+    """Return the sign of each element; of a complex number, ``x / |x|``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. 0 for 0.
+
+    Examples
+    --------
+    >>> adjoint.sgn(adjoint.tensor([3 + 4j, 0j]))
+    tensor([0.6000+0.8000j, 0.0000+0.0000j])
+    """
 
 
 absolute = abs
@@ -538,17 +975,71 @@ _round_, _round_to_ = inplace(round_p), inplace(round_to_p)
 
 @public(floor_p)
 def floor(input: Tensor, *, out: Out = None) -> Tensor:
-    """Round down."""
+    """Round each element down to an integer.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype but bool.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. Integers are returned as they are. The gradient is zero.
+
+    Examples
+    --------
+    >>> adjoint.floor(adjoint.tensor([-1.5, 0.5, 2.0]))
+    tensor([-2.,  0.,  2.])
+    """
 
 
 @public(ceil_p)
 def ceil(input: Tensor, *, out: Out = None) -> Tensor:
-    """Round up."""
+    """Round each element up to an integer.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype but bool.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. Integers are returned as they are. The gradient is zero.
+
+    Examples
+    --------
+    >>> adjoint.ceil(adjoint.tensor([-1.5, 0.5, 2.0]))
+    tensor([-1.,  1.,  2.])
+    """
 
 
 @public(trunc_p)
 def trunc(input: Tensor, *, out: Out = None) -> Tensor:
-    """Round towards zero."""
+    """Round each element towards zero to an integer.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype but bool.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. Integers are returned as they are. The gradient is zero.
+
+    Examples
+    --------
+    >>> adjoint.trunc(adjoint.tensor([-1.5, 0.5, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
 
 
 fix, fix_ = trunc, trunc_
@@ -561,12 +1052,33 @@ def _refuse_round(input: Tensor, decimals: int) -> None:
 
 
 def round(input: Tensor, *, decimals: int = 0, out: Out = None) -> Tensor:
-    """Round to the nearest number with `decimals` digits after the point; halves go to the even one.
+    """Round each element to the nearest number with `decimals` digits; halves go to the even one.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and any real dtype but bool.
+    decimals : int, default 0
+        Digits after the point; a negative count rounds to tens, hundreds and so on.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. The gradient is zero.
+
+    Raises
+    ------
+    NotImplementedError
+        If `input` is complex or bool, or of integers and `decimals` is not 0.
 
     Examples
     --------
     >>> adjoint.round(adjoint.tensor([0.5, 1.5, 2.4]))
     tensor([0., 2., 2.])
+    >>> adjoint.round(adjoint.tensor([12.345]), decimals=1)
+    tensor([12.3000])
     """
     if type(decimals) is not int:
         decimals = index_of(decimals, "decimals", "round")
@@ -582,7 +1094,25 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 @public(frac_p)
 def frac(input: Tensor, *, out: Out = None) -> Tensor:
-    """Return what is left after rounding towards zero."""
+    """Return the fractional part of each element: ``x - trunc(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. It has the sign of the element.
+
+    Examples
+    --------
+    >>> adjoint.frac(adjoint.tensor([-1.5, 0.25, 2.0]))
+    tensor([-0.5000,  0.2500,  0.0000])
+    """
 
 
 # --- Replacing what is not finite ---------------------------------------------------------------------
@@ -620,7 +1150,32 @@ def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
     out: Out = None,
 ) -> Tensor:  # fmt: skip
-    """Replace NaN by `nan` (or 0) and infinities by `posinf` and `neginf` (or the largest numbers)."""
+    """Replace NaN and infinities by finite numbers.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    nan : float, optional
+        In place of NaN; 0 by default.
+    posinf : float, optional
+        In place of infinity; by default the largest finite number of the dtype.
+    neginf : float, optional
+        In place of minus infinity; by default the smallest finite number of the dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. The gradient is zero where an element was replaced.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([float("nan"), float("inf"), -1.0])
+    >>> adjoint.nan_to_num(x, nan=0.0, posinf=100.0)
+    tensor([  0., 100.,  -1.])
+    """
     return into(out, nan_to_num_p(input, *_replacements(input, nan, posinf, neginf)))
 
 

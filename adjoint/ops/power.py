@@ -116,12 +116,35 @@ _pow_, _power_ = inplace(pow_p), inplace(power_p)
 
 
 def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Raise `input` to the power of `exponent`; either may be a number.
+    """Raise `input` to the power of `exponent`: ``input ** exponent``.
+
+    The derivative is ``exponent * input ** (exponent - 1)`` for `input`, ``log(input) * result`` for `exponent`.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        Base, of any shape. At least one of base and exponent is a tensor.
+    exponent : Tensor or number
+        Exponent, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype. A negative base with a fractional exponent gives NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If an integer tensor is raised to a negative number (not a tensor), or the shapes cannot be broadcast.
 
     Examples
     --------
     >>> adjoint.pow(adjoint.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
+    >>> adjoint.pow(2, adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor([2., 4., 8.])
     """
     require_any(input, exponent, "pow")
     if isinstance(exponent, TensorBase):
@@ -162,7 +185,31 @@ def rpow(input: Any, other: Number) -> Any:
 
 
 def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
-    """Raise `input` to the power of `exponent`, in place."""
+    """Raise `input` to the power of `exponent`, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    exponent : Tensor or number
+        Exponent, broadcast with `input`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the result does not fit its shape or dtype.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0, 3.0])
+    >>> x.pow_(2)
+    tensor([1., 4., 9.])
+    """
     if isinstance(exponent, TensorBase) or not isinstance(exponent, int | float | complex):
         return _pow_(input, exponent)
     dtype = result_type((input, exponent))
@@ -196,7 +243,25 @@ def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
 
 
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Multiply each element by itself."""
+    """Return the square of each element: ``x ** 2``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The derivative is ``2 * x``.
+
+    Examples
+    --------
+    >>> adjoint.square(adjoint.tensor([-2.0, 3.0]))
+    tensor([4., 9.])
+    """
     return power(input, 2) if out is None else into(out, power(input, 2))
 
 
@@ -242,17 +307,71 @@ rsqrt_, reciprocal_ = inplace(rsqrt_p), inplace(reciprocal_p)
 
 @public(sqrt_p)
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the square root."""
+    """Return the square root of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. NaN below 0. The derivative is ``1 / (2 * sqrt(x))``, infinite at 0.
+
+    Examples
+    --------
+    >>> adjoint.sqrt(adjoint.tensor([4.0, 2.0, -1.0]))
+    tensor([2.0000, 1.4142,    nan])
+    """
 
 
 @public(rsqrt_p)
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take one over the square root."""
+    """Return the reciprocal of the square root of each element: ``1 / sqrt(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Infinite at 0, NaN below.
+
+    Examples
+    --------
+    >>> adjoint.rsqrt(adjoint.tensor([4.0, 0.25, 0.0]))
+    tensor([0.5000, 2.0000,    inf])
+    """
 
 
 @public(reciprocal_p)
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take one over each element."""
+    """Return the reciprocal of each element: ``1 / x``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Infinite at 0. The derivative is ``-1 / x ** 2``.
+
+    Examples
+    --------
+    >>> adjoint.reciprocal(adjoint.tensor([4.0, -0.5]))
+    tensor([ 0.2500, -2.0000])
+    """
 
 
 def rdiv(input: Tensor, other: Tensor | Number) -> Tensor:

@@ -14,7 +14,17 @@ from .memory import TypedStorage, UntypedStorage
 
 
 def is_tensor(obj: object) -> bool:
-    """Return whether `obj` is a tensor.
+    """Return whether an object is a tensor.
+
+    Parameters
+    ----------
+    obj : object
+        Any object.
+
+    Returns
+    -------
+    bool
+        Whether `obj` is an instance of `Tensor` or of a subclass.
 
     Examples
     --------
@@ -30,13 +40,45 @@ def is_storage(obj: object) -> bool:
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Return whether the dtype is a real floating type."""
+    """Return whether the dtype is a real floating-point type.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    bool
+        True for float16, bfloat16, float32, float64 and the 8-bit floats; False for integers, bool and complex.
+
+    Examples
+    --------
+    >>> adjoint.is_floating_point(adjoint.ones(2)), adjoint.is_floating_point(adjoint.tensor([1]))
+    (True, False)
+    """
     require_tensor(input, "input", "is_floating_point")
     return dtypes.of(input.array.dtype).is_floating_point
 
 
 def is_complex(input: Tensor) -> bool:
-    """Return whether the dtype is complex."""
+    """Return whether the dtype is complex.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    bool
+        True for complex64 and complex128.
+
+    Examples
+    --------
+    >>> adjoint.is_complex(adjoint.tensor([1j])), adjoint.is_complex(adjoint.ones(2))
+    (True, False)
+    """
     require_tensor(input, "input", "is_complex")
     return bool(input.array.dtype.kind == "c")
 
@@ -79,10 +121,20 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 def numel(input: Tensor) -> int:
     """Return the number of elements.
 
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    int
+        The product of the sizes; 1 for a tensor without dimensions.
+
     Examples
     --------
-    >>> adjoint.numel(adjoint.ones(2, 3))
-    6
+    >>> adjoint.numel(adjoint.ones(2, 3)), adjoint.numel(adjoint.tensor(5))
+    (6, 1)
     """
     require_tensor(input, "input", "numel")
     return int(input.array.size)
@@ -119,10 +171,20 @@ def can_cast(from_: Any, to: Any) -> bool:
 def typename(obj: object) -> str:
     """Return the name of an object's type; of a tensor, with its dtype.
 
+    Parameters
+    ----------
+    obj : object
+        Any object.
+
+    Returns
+    -------
+    str
+        The qualified name of the type, without the module for built-in types.
+
     Examples
     --------
-    >>> adjoint.typename(adjoint.ones(2))
-    'adjoint.FloatTensor'
+    >>> adjoint.typename(adjoint.ones(2)), adjoint.typename(adjoint.tensor([1])), adjoint.typename([1])
+    ('adjoint.FloatTensor', 'adjoint.LongTensor', 'list')
     """
     if isinstance(obj, TensorBase):
         return type_name(obj)

@@ -144,7 +144,44 @@ def rand(
     *args: Ints, size: Ints | None = None, generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None,
     layout: LayoutArg = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw from the uniform distribution on [0, 1)."""
+    """Return random numbers from the uniform distribution on [0, 1).
+
+    Parameters
+    ----------
+    *args, size : ints or tuple of ints
+        Shape of the result.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    out : Tensor, optional
+        Tensor to write the result to.
+    dtype : dtype, optional
+        Floating or complex dtype; by default that of `get_default_dtype`.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        Device of the result; by default the current one.
+    requires_grad : bool, default False
+        Record operations on the result.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of the given shape. The same seed gives the numbers that torch gives on the CPU.
+
+    Raises
+    ------
+    NotImplementedError
+        If `dtype` is bool or an integer type.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.rand(2, 3)
+    tensor([[0.4963, 0.7682, 0.0885],
+            [0.1320, 0.3074, 0.6341]])
+    """
     check_layout(layout)
     refuse_out(out)
     values = _drawn("uniform", _size_of(args, size), _dtype_of(out, dtype), devices.as_device(device), generator)
@@ -155,7 +192,44 @@ def randn(
     *args: Ints, size: Ints | None = None, generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None,
     layout: LayoutArg = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw from the normal distribution of mean 0 and variance 1."""
+    """Return random numbers from the normal distribution of mean 0 and variance 1.
+
+    Parameters
+    ----------
+    *args, size : ints or tuple of ints
+        Shape of the result.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    out : Tensor, optional
+        Tensor to write the result to.
+    dtype : dtype, optional
+        Floating or complex dtype; by default that of `get_default_dtype`.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        Device of the result; by default the current one.
+    requires_grad : bool, default False
+        Record operations on the result.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of the given shape. The same seed gives the numbers that torch gives on the CPU.
+
+    Raises
+    ------
+    NotImplementedError
+        If `dtype` is bool or an integer type.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.randn(2, 3)
+    tensor([[ 1.5410, -0.2934, -2.1788],
+            [ 0.5684, -1.0845, -1.3986]])
+    """
     check_layout(layout)
     refuse_out(out)
     values = _drawn("normal", _size_of(args, size), _dtype_of(out, dtype), devices.as_device(device), generator)
@@ -167,13 +241,51 @@ def randint(
     generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw integers from [low, high); called as ``randint(high, size)`` or ``randint(low, high, size)``.
+    """Return random integers from [low, high), all equally likely.
+
+    Parameters
+    ----------
+    *args : ints and a tuple
+        ``(high, size)`` or ``(low, high, size)``.
+    low : int, default 0
+        Smallest integer.
+    high : int
+        Smallest integer that is not returned.
+    size : tuple of ints
+        Shape of the result.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    out : Tensor, optional
+        Tensor to write the result to.
+    dtype : dtype, optional
+        int64 by default.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        Device of the result; by default the current one.
+    requires_grad : bool, default False
+        Record operations on the result.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of the given shape.
+
+    Raises
+    ------
+    RuntimeError
+        If `low` is not below `high`, or the dtype does not hold them.
 
     Examples
     --------
     >>> _ = adjoint.manual_seed(0)
     >>> adjoint.randint(10, (4,))
     tensor([4, 9, 3, 0])
+    >>> adjoint.randint(-3, 3, (2, 2))
+    tensor([[-2,  0],
+            [-2, -2]])
     """
     check_layout(layout)
     begin, end, rest = _range(args, low, high)
@@ -237,7 +349,46 @@ def randperm(
     n: int, *, generator: Generator | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw a permutation of 0 to n-1."""
+    """Return a random permutation of the integers from 0 to n - 1.
+
+    Parameters
+    ----------
+    n : int
+        Number of integers.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    out : Tensor, optional
+        Tensor to write the result to.
+    dtype : dtype, optional
+        int64 by default.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        Device of the result; by default the current one.
+    requires_grad : bool, default False
+        Record operations on the result.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of shape (n,).
+
+    Raises
+    ------
+    RuntimeError
+        If `n` is negative, or the dtype does not hold it.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> order = adjoint.randperm(4)
+    >>> order
+    tensor([0, 1, 3, 2])
+    >>> adjoint.tensor([10, 20, 30, 40])[order]
+    tensor([10, 20, 40, 30])
+    """
     check_layout(layout)
     refuse_out(out)
     count_of(n, "n")
@@ -291,7 +442,43 @@ def rand_like(
     device: DeviceLike = None, requires_grad: bool = False, memory_format: MemoryFormat = None,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw uniform numbers in the shape of `input`."""
+    """Return random numbers from the uniform distribution on [0, 1), in the shape of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Gives shape, dtype and device; its values do not matter.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    dtype : dtype, optional
+        By default that of `input`.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        By default that of `input`.
+    requires_grad : bool, default False
+        Record operations on the result.
+    memory_format : memory_format, optional
+        Order of the elements in memory; by default that of `input`.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is bool or an integer type.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.rand_like(adjoint.zeros(3))
+    tensor([0.4963, 0.7682, 0.0885])
+    """
 
     def draw(shape: Any, wanted: Any, place: DeviceLike, odd: bool) -> Any:
         return _drawn("uniform", shape, wanted, place, generator)
@@ -304,7 +491,44 @@ def randn_like(
     device: DeviceLike = None, requires_grad: bool = False, memory_format: MemoryFormat = None,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw normal numbers in the shape of `input`."""
+    """Return random numbers from the standard normal distribution, in the shape of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Gives shape, dtype and device; its values do not matter.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    dtype : dtype, optional
+        By default that of `input`.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        By default that of `input`.
+    requires_grad : bool, default False
+        Record operations on the result.
+    memory_format : memory_format, optional
+        Order of the elements in memory; by default that of `input`.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is bool or an integer type.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> x = adjoint.ones(3)
+    >>> x + 0.1 * adjoint.randn_like(x)
+    tensor([1.1541, 0.9707, 0.7821])
+    """
 
     def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
         return _drawn("normal_singly" if odd and place.type == "cpu" else "normal", shape, wanted, place, generator)
@@ -317,7 +541,49 @@ def randint_like(
     dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None, requires_grad: bool = False,
     memory_format: MemoryFormat = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw integers in the shape of `input`; called with (high) or (low, high)."""
+    """Return random integers from [low, high), in the shape of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Gives shape, dtype and device; its values do not matter.
+    *bounds : ints
+        ``(high)`` or ``(low, high)``.
+    low : int, default 0
+        Smallest integer.
+    high : int
+        Smallest integer that is not returned.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    dtype : dtype, optional
+        By default that of `input`.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        By default that of `input`.
+    requires_grad : bool, default False
+        Record operations on the result.
+    memory_format : memory_format, optional
+        Order of the elements in memory; by default that of `input`.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and, by default, the dtype of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `low` is not below `high`, or the dtype does not hold them.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.randint_like(adjoint.zeros(3), 10)
+    tensor([4., 9., 3.])
+    """
     begin, end, rest = _range(tuple(map(_scalar_bound, bounds)), _scalar_bound(low), _scalar_bound(high))
     if rest:
         raise TypeError("randint_like() received an invalid combination of arguments: expected (high) or (low, high)")
@@ -373,12 +639,36 @@ def on_host(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Out = None) -> Tensor:
-    """Draw zeros and ones, with the probabilities in `input`, or with one probability `p`.
+    """Return random zeros and ones, with the probabilities of ones in `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Probabilities between 0 and 1, of any shape and a float dtype.
+    p : float or Tensor, optional
+        Probability to use instead; then `input` gives only shape and dtype.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`. No gradient flows to the probabilities.
+
+    Raises
+    ------
+    RuntimeError
+        If a probability is not between 0 and 1.
+    NotImplementedError
+        If `input` holds the probabilities and is not of floats.
 
     Examples
     --------
-    >>> adjoint.bernoulli(adjoint.tensor([0.0, 1.0]))
-    tensor([0., 1.])
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.bernoulli(adjoint.tensor([0.0, 0.5, 0.5, 1.0]))
+    tensor([0., 0., 1., 1.])
     """
     refuse_out(out)
     if isinstance(p, TensorBase):
@@ -417,12 +707,40 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Out = None
 ) -> Tensor:
-    """Draw indices along the last dimension, with probabilities in proportion to `input`.
+    """Return random indices, with probabilities in proportion to the weights in `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Weights, not negative and finite, of shape (K,) or (N, K). They need not sum to 1.
+    num_samples : int
+        Number of indices for each row.
+    replacement : bool, default False
+        Whether an index may occur more than once in a row.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of int64, and shape (num_samples,) or (N, num_samples).
+
+    Raises
+    ------
+    RuntimeError
+        If the dtype is not floating, a weight is negative or not finite, a row sums to 0, or without `replacement`
+        there are fewer than `num_samples` weights.
 
     Examples
     --------
-    >>> adjoint.multinomial(adjoint.tensor([0.0, 3.0]), 2, replacement=True)
-    tensor([1, 1])
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.multinomial(adjoint.tensor([0.0, 1.0, 3.0]), 5, replacement=True)
+    tensor([2, 2, 2, 2, 2])
+    >>> adjoint.multinomial(adjoint.tensor([[1.0, 0.0], [0.0, 1.0]]), 1)
+    tensor([[0],
+            [1]])
     """
     refuse_out(out)
     if inside.levels:
@@ -465,7 +783,51 @@ def normal(
     out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw from normal distributions; mean and standard deviation are numbers (with `size`) or tensors."""
+    """Return random numbers from normal distributions of given means and standard deviations.
+
+    Parameters
+    ----------
+    mean : Tensor or float
+        Means; a tensor gives one for each element.
+    std : Tensor or float, default 1.0
+        Standard deviations, not negative; broadcast with `mean`.
+    size : tuple of ints, optional
+        Shape of the result, if both are numbers.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+    out : Tensor, optional
+        Tensor to write the result to.
+    dtype : dtype, optional
+        Floating dtype, if both are numbers.
+    layout : layout, optional
+        Accepted for compatibility: strided.
+    device : device, optional
+        Device of the result; by default the current one.
+    requires_grad : bool, default False
+        Record operations on the result.
+    pin_memory : bool, default False
+        Accepted for compatibility; without effect.
+
+    Returns
+    -------
+    Tensor
+        Of shape `size`, or the broadcast shape of the tensors. No gradient flows to these.
+
+    Raises
+    ------
+    TypeError
+        If both are numbers and `size` is missing.
+    RuntimeError
+        If a standard deviation is negative.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.normal(0.0, 1.0, size=(3,))
+    tensor([ 1.5410, -0.2934, -2.1788])
+    >>> adjoint.normal(adjoint.tensor([0.0, 100.0]), adjoint.tensor([1.0, 0.1]))
+    tensor([ 0.5684, 99.8915])
+    """
     refuse_out(out)
     of_mean, of_std = isinstance(mean, TensorBase), isinstance(std, TensorBase)
     if not of_mean and not of_std:
@@ -580,7 +942,35 @@ def _from(given: dict[str, Any], other: float | None, op: str) -> Any:
 def uniform_(
     input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **kwargs: float
 ) -> Tensor:
-    """Fill with uniform numbers from [from, to)."""
+    """Fill `input` with random numbers from the uniform distribution on [from, to).
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a float dtype; overwritten.
+    from_ : float, default 0.0
+        Lower bound; by name also ``**{'from': low}``.
+    to : float, default 1.0
+        Upper bound.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the lower bound is above the upper one.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.empty(3).uniform_(-1, 1)
+    tensor([-0.0075,  0.5364, -0.8230])
+    """
     low = _from(kwargs, from_, "uniform_")
     if not low <= to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
@@ -588,7 +978,35 @@ def uniform_(
 
 
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers."""
+    """Fill `input` with random numbers from a normal distribution.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a float dtype; overwritten.
+    mean : float, default 0.0
+        Mean.
+    std : float, default 1.0
+        Standard deviation, not negative.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or `std` is negative.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.empty(3).normal_(std=0.02)
+    tensor([ 0.0308, -0.0059, -0.0436])
+    """
     _check_std(std)
     mean, std = float(mean), float(std)
 
@@ -632,7 +1050,37 @@ def random_(
     input: Tensor, from_: int | None = None, to: int | None = None, *, generator: Generator | None = None,
     **kwargs: int,
 ) -> Tensor:  # fmt: skip
-    """Fill with integers: all that the dtype holds exactly, or those in [0, to) or [from, to)."""
+    """Fill `input` with random integers from [from, to).
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    from_ : int, default 0
+        Smallest integer; by name also ``**{'from': low}``. As the only argument, the upper bound.
+    to : int, optional
+        Smallest integer that is not used; by default, integers go up to the largest that the dtype holds exactly.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or the range is empty.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.empty(4).random_(10)
+    tensor([4., 9., 3., 0.])
+    >>> adjoint.zeros(4, dtype=adjoint.int64).random_(5, 8)
+    tensor([6, 5, 6, 6])
+    """
     from_ = _from(kwargs, from_, "random_")
     low, high = (None, from_) if to is None and from_ is not None and "from" not in kwargs else (from_, to)
     if high is not None and (low or 0) >= high:
@@ -642,7 +1090,33 @@ def random_(
 
 
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with ones drawn with probability `p`, zeros otherwise."""
+    """Fill `input` with random zeros and ones.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape and dtype stay.
+    p : float or Tensor, default 0.5
+        Probability of ones, between 0 and 1; a tensor is broadcast to the shape of `input`.
+    generator : Generator, optional
+        Source of random numbers; by default the global one, which `manual_seed` seeds.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or a probability is not between 0 and 1.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.empty(5).bernoulli_(0.5)
+    tensor([0., 0., 1., 0., 0.])
+    """
     if isinstance(p, TensorBase) and p.array.dtype.kind == "b":
         raise not_implemented("bernoulli_tensor_cpu_p_", p.array)
     if not isinstance(p, TensorBase):

@@ -44,12 +44,28 @@ def logsumexp(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Out = None, keepdims: bool = False,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
-    """Log of the sum of exponentials along `dim`, without overflow.
+    """Return the logarithm of the sum of exponentials along `dim`, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers are converted to the default float dtype.
+    dim : int or tuple of ints
+        Dimensions to sum over.
+    keepdim : bool, default False
+        Keep the dimensions that are summed over, with size 1.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        ``log(exp(x).sum(dim))``. The gradient is ``softmax(x, dim)``.
 
     Examples
     --------
-    >>> adjoint.logsumexp(adjoint.tensor([1000.0, 1000.0]), dim=0)
-    tensor(1000.6932)
+    >>> adjoint.logsumexp(adjoint.tensor([[1000.0, 1000.0], [0.0, 1.0]]), dim=1)
+    tensor([1000.6932,    1.3133])
     """
     dim = dim if axis is None else either(dim, axis)
     if dim is None:
@@ -108,12 +124,35 @@ def softmax(
     input: Tensor, dim: int | None = None, dtype: DTypeArg | DType | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Exponentials along `dim`, divided by their sum.
+    """Return exponentials along `dim`, divided by their sum: ``exp(x) / exp(x).sum(dim)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    dim : int
+        Dimension along which the values sum to one.
+    dtype : dtype, optional
+        Convert `input` to it first, for example to avoid overflow in half precision.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Values lie between 0 and 1 and sum to 1 along `dim`. Large elements do not
+        overflow.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating and `dtype` is not given.
 
     Examples
     --------
-    >>> adjoint.softmax(adjoint.tensor([0.0, 0.0, 1000.0]), dim=0)
-    tensor([0., 0., 1.])
+    >>> adjoint.softmax(adjoint.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 1000.0]]), dim=1)
+    tensor([[0.0900, 0.2447, 0.6652],
+            [0.0000, 0.0000, 1.0000]])
     """
     dim = dim if axis is None else either(dim, axis)
     return _along(softmax_p, input, dim, dtype, out)
@@ -122,6 +161,33 @@ def softmax(
 def log_softmax(
     input: Tensor, dim: int | None = None, dtype: DTypeArg = None, *, out: Out = None, axis: int | None = None
 ) -> Tensor:
-    """Logarithm of the softmax along `dim`, computed without taking it."""
+    """Return the logarithm of the softmax along `dim`: ``x - logsumexp(x, dim)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    dim : int
+        Dimension along which the exponentials of the result sum to one.
+    dtype : dtype, optional
+        Convert `input` to it first, for example to avoid overflow in half precision.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Finite where the logarithm of a softmax that underflows would not be.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating and `dtype` is not given.
+
+    Examples
+    --------
+    >>> adjoint.log_softmax(adjoint.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
     dim = dim if axis is None else either(dim, axis)
     return _along(log_softmax_p, input, dim, dtype, out)

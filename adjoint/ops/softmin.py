@@ -25,19 +25,98 @@ def _implied(name: str, rank: int, stacklevel: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeArg | DType | None = None,
 ) -> Tensor:  # fmt: skip
-    """Exponentials along `dim`, divided by their sum."""
+    """Return exponentials along `dim`, divided by their sum: ``exp(x) / exp(x).sum(dim)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    dim : int
+        Dimension along which the values sum to one. Left out, it is chosen by the number of dimensions, with a
+        warning.
+    dtype : dtype, optional
+        Convert `input` to it first, for example to avoid overflow in half precision.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Values lie between 0 and 1 and sum to 1 along `dim`. Large elements do not
+        overflow.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating and `dtype` is not given.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.softmax(adjoint.tensor([[1.0, 2.0, 3.0]]), dim=-1)
+    tensor([[0.0900, 0.2447, 0.6652]])
+    """
     return softmax_along(input, _implied("softmax", input.array.ndim, _stacklevel) if dim is None else dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeArg = None) -> Tensor:
-    """Logarithm of the softmax along `dim`, computed without taking it."""
+    """Return the logarithm of the softmax along `dim`: ``x - logsumexp(x, dim)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    dim : int
+        Dimension along which the exponentials of the result sum to one. Left out, it is chosen by the number of
+        dimensions, with a warning.
+    dtype : dtype, optional
+        Convert `input` to it first, for example to avoid overflow in half precision.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Finite where the logarithm of a softmax that underflows would not be.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating and `dtype` is not given.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.log_softmax(adjoint.tensor([[0.0, 1000.0]]), dim=-1)
+    tensor([[-1000.,     0.]])
+    """
     return log_softmax_along(
         input, _implied("log_softmax", input.array.ndim, _stacklevel) if dim is None else dim, dtype
     )
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeArg = None) -> Tensor:
-    """Softmax of the negated input: the least gets the most."""
+    """Return the softmax of the negated elements along `dim`: the smallest element gets the most.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and a float dtype.
+    dim : int
+        Dimension along which the values sum to one. Left out, it is chosen by the number of dimensions, with a
+        warning.
+    dtype : dtype, optional
+        Convert `input` to it first, for example to avoid overflow in half precision.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    NotImplementedError
+        If the dtype is not floating and `dtype` is not given.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.softmin(adjoint.tensor([[1.0, 2.0, 3.0]]), dim=-1)
+    tensor([[0.6652, 0.2447, 0.0900]])
+    """
     dim = _implied("softmin", input.array.ndim, _stacklevel) if dim is None else dim
     return softmax_along(neg_p(input), dim, dtype)
 

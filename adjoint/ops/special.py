@@ -100,23 +100,75 @@ erf_, erfc_, erfinv_ = inplace(erf_p), inplace(erfc_p), inplace(erfinv_p)
 
 @public(erf_p)
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the error function.
+    """Return the error function of each element: ``2 / sqrt(pi) * integral of exp(-t ** 2) from 0 to x``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Values between -1 and 1. The derivative is ``2 / sqrt(pi) * exp(-x ** 2)``.
 
     Examples
     --------
-    >>> adjoint.erf(adjoint.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.8427])
+    >>> adjoint.erf(adjoint.tensor([0.0, 1.0, -2.0]))
+    tensor([ 0.0000,  0.8427, -0.9953])
     """
 
 
 @public(erfc_p)
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take one minus the error function, exactly where that is small."""
+    """Return the complementary error function of each element: ``1 - erf(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Accurate where it is small, unlike the difference.
+
+    Examples
+    --------
+    >>> adjoint.erfc(adjoint.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.1573])
+    """
 
 
 @public(erfinv_p)
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the inverse of the error function."""
+    """Return the inverse of the error function: the y for which ``erf(y)`` is x.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Infinite at -1 and 1, NaN outside of these. The derivative is
+        ``sqrt(pi) / 2 * exp(y ** 2)``.
+
+    Examples
+    --------
+    >>> y = adjoint.erfinv(adjoint.tensor([0.0, 0.5, -1.0]))
+    >>> y
+    tensor([0.0000, 0.4769,   -inf])
+    >>> adjoint.erf(y)
+    tensor([ 0.0000,  0.5000, -1.0000])
+    """
 
 
 @public(erfcx_p)
@@ -191,7 +243,28 @@ lgamma_, digamma_, _polygamma_ = inplace(lgamma_p), inplace(digamma_p), inplace(
 
 @public(lgamma_p)
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the logarithm of the absolute value of the gamma function."""
+    """Return the logarithm of the absolute value of the gamma function: ``log(|gamma(x)|)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Infinite at 0 and at negative integers. The derivative is `digamma`. For a positive
+        integer n it is the logarithm of the factorial of n - 1.
+
+    Examples
+    --------
+    >>> adjoint.lgamma(adjoint.tensor([0.5, 1.0, 5.0]))
+    tensor([0.5724, 0.0000, 3.1781])
+    >>> adjoint.lgamma(adjoint.tensor(5.0)).exp()
+    tensor(24.)
+    """
 
 
 gammaln = lgamma
@@ -199,7 +272,25 @@ gammaln = lgamma
 
 @public(digamma_p)
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the derivative of `lgamma`."""
+    """Return the derivative of `lgamma`: the logarithmic derivative of the gamma function.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Infinite at 0, NaN at negative integers.
+
+    Examples
+    --------
+    >>> adjoint.digamma(adjoint.tensor([1.0, 0.5]))
+    tensor([-0.5772, -1.9635])
+    """
 
 
 psi = digamma

@@ -73,62 +73,279 @@ tanh_, asinh_, acosh_, atanh_ = inplace(tanh_p), inplace(asinh_p), inplace(acosh
 
 @public(sin_p)
 def sin(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the sine."""
+    """Return the sine of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Angles in radians, of any shape. Integers are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The derivative is ``cos(x)``.
+
+    Examples
+    --------
+    >>> adjoint.sin(adjoint.tensor([0.0, 0.5, 1.0]))
+    tensor([0.0000, 0.4794, 0.8415])
+    """
 
 
 @public(cos_p)
 def cos(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the cosine."""
+    """Return the cosine of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Angles in radians, of any shape. Integers are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The derivative is ``-sin(x)``.
+
+    Examples
+    --------
+    >>> adjoint.cos(adjoint.tensor([0.0, 0.5, 1.0]))
+    tensor([1.0000, 0.8776, 0.5403])
+    """
 
 
 @public(tan_p)
 def tan(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the tangent."""
+    """Return the tangent of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Angles in radians, of any shape. Integers are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The derivative is ``1 + tan(x) ** 2``.
+
+    Examples
+    --------
+    >>> adjoint.tan(adjoint.tensor([0.0, 0.5, 1.0]))
+    tensor([0.0000, 0.5463, 1.5574])
+    """
 
 
 @public(asin_p)
 def asin(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the inverse sine."""
+    """Return the inverse sine of each element: the angle in radians.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Between -pi/2 and pi/2; NaN outside of [-1, 1].
+
+    Examples
+    --------
+    >>> adjoint.asin(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.5708,  0.0000,  1.5708])
+    """
 
 
 @public(acos_p)
 def acos(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the inverse cosine."""
+    """Return the inverse cosine of each element: the angle in radians.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Between 0 and pi; NaN outside of [-1, 1]. The derivative is
+        ``-1 / sqrt(1 - x ** 2)``.
+
+    Examples
+    --------
+    >>> adjoint.acos(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([3.1416, 1.5708, 0.0000])
+    """
 
 
 @public(atan_p)
 def atan(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the inverse tangent."""
+    """Return the inverse tangent of each element: the angle in radians.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Between -pi/2 and pi/2. The derivative is ``1 / (1 + x ** 2)``.
+
+    Examples
+    --------
+    >>> adjoint.atan(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7854,  0.0000,  0.7854])
+    """
 
 
 @public(sinh_p)
 def sinh(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the hyperbolic sine."""
+    """Return the hyperbolic sine of each element: ``(exp(x) - exp(-x)) / 2``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The derivative is ``cosh(x)``.
+
+    Examples
+    --------
+    >>> adjoint.sinh(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.1752,  0.0000,  1.1752])
+    """
 
 
 @public(cosh_p)
 def cosh(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the hyperbolic cosine."""
+    """Return the hyperbolic cosine of each element: ``(exp(x) + exp(-x)) / 2``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The derivative is ``sinh(x)``.
+
+    Examples
+    --------
+    >>> adjoint.cosh(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([1.5431, 1.0000, 1.5431])
+    """
 
 
 @public(tanh_p)
 def tanh(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the hyperbolic tangent."""
+    """Return the hyperbolic tangent of each element: ``sinh(x) / cosh(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Values between -1 and 1. The derivative is ``1 - tanh(x) ** 2``.
+
+    Examples
+    --------
+    >>> adjoint.tanh(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    """
 
 
 @public(asinh_p)
 def asinh(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the inverse hyperbolic sine."""
+    """Return the inverse hyperbolic sine of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. The derivative is ``1 / sqrt(1 + x ** 2)``.
+
+    Examples
+    --------
+    >>> adjoint.asinh(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.8814,  0.0000,  0.8814])
+    """
 
 
 @public(acosh_p)
 def acosh(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the inverse hyperbolic cosine."""
+    """Return the inverse hyperbolic cosine of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. NaN below 1.
+
+    Examples
+    --------
+    >>> adjoint.acosh(adjoint.tensor([1.0, 2.0]))
+    tensor([0.0000, 1.3170])
+    """
 
 
 @public(atanh_p)
 def atanh(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the inverse hyperbolic tangent."""
+    """Return the inverse hyperbolic tangent of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. Infinite at -1 and 1, NaN outside of these.
+
+    Examples
+    --------
+    >>> adjoint.atanh(adjoint.tensor([-0.5, 0.0, 0.5]))
+    tensor([-0.5493,  0.0000,  0.5493])
+    """
 
 
 arcsin, arccos, arctan = asin, acos, atan
@@ -171,7 +388,29 @@ atan2_, hypot_, deg2rad_, rad2deg_ = (
 
 
 def atan2(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the angle of the point with ordinate `input` and abscissa `other`."""
+    """Return the angles of the points with ordinates `input` and abscissas `other`, in radians.
+
+    Parameters
+    ----------
+    input : Tensor
+        Ordinates y, of any shape.
+    other : Tensor
+        Abscissas x, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape; between -pi and pi, in the quadrant of the point, while ``atan(y / x)`` knows only
+        two.
+
+    Examples
+    --------
+    >>> y, x = adjoint.tensor([1.0, 1.0, -1.0]), adjoint.tensor([1.0, -1.0, -1.0])
+    >>> adjoint.atan2(y, x)
+    tensor([ 0.7854,  2.3562, -2.3562])
+    """
     require_pair(input, other, "atan2")
     return into(out, atan2_p(input, other))
 
@@ -180,19 +419,75 @@ arctan2, arctan2_ = atan2, atan2_
 
 
 def hypot(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the length of the hypotenuse over legs `input` and `other`."""
+    """Return the hypotenuse of right triangles: ``sqrt(input ** 2 + other ** 2)``, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        One leg, of any shape.
+    other : Tensor
+        The other leg, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape and the promoted dtype.
+
+    Examples
+    --------
+    >>> adjoint.hypot(adjoint.tensor([3.0]), adjoint.tensor([4.0]))
+    tensor([5.])
+    """
     require_pair(input, other, "hypot")
     return into(out, hypot_p(input, other))
 
 
 @public(deg2rad_p)
 def deg2rad(input: Tensor, *, out: Out = None) -> Tensor:
-    """Convert degrees to radians."""
+    """Convert degrees to radians: ``x * pi / 180``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.deg2rad(adjoint.tensor([90.0, 180.0]))
+    tensor([1.5708, 3.1416])
+    """
 
 
 @public(rad2deg_p)
 def rad2deg(input: Tensor, *, out: Out = None) -> Tensor:
-    """Convert radians to degrees."""
+    """Convert radians to degrees: ``x * 180 / pi``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape. Integers and booleans are converted to the default float dtype.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.rad2deg(adjoint.tensor([0.0, adjoint.pi]))
+    tensor([  0., 180.])
+    """
 
 
 # --- Complex numbers ----------------------------------------------------------------------------------
