@@ -599,8 +599,8 @@ def median(
 ) -> Any:  # fmt: skip
     """Return the middle element in sorted order; with `dim`, values and indices.
 
-    Of an even number of elements it is the lower one of the two in the middle; `quantile` at 0.5 is their mean. If there
-    is a NaN, the median is NaN.
+    Of an even number of elements it is the lower one of the two in the middle; `quantile` at 0.5 is their mean. If
+    there is a NaN, the median is NaN.
 
     Parameters
     ----------
