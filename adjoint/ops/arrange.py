@@ -15,6 +15,7 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype
 from ..core.failures import title_of
 from ..core.inplace import inplace
+from ..core.layout import check_layout
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
@@ -501,7 +502,10 @@ def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triu_(input, diagonal)
 
 
-def _triangle(of: Any, row: int, col: int, offset: int, dtype: DType | None, device: DeviceLike) -> Tensor:
+def _triangle(
+    of: Any, row: int, col: int, offset: int, dtype: DType | None, device: DeviceLike, layout: LayoutArg
+) -> Tensor:
+    check_layout(layout)
     for word, count in (("row", row), ("col", col)):
         if count < 0:
             raise RuntimeError(f"{word} must be non-negative, got {count}")
@@ -542,7 +546,7 @@ def tril_indices(
     >>> adjoint.tensor([[1, 2], [3, 4]])[rows, columns]
     tensor([1, 3, 4])
     """
-    return _triangle(np.tril_indices, row, col, offset, dtype, device)
+    return _triangle(np.tril_indices, row, col, offset, dtype, device, layout)
 
 
 def triu_indices(
@@ -550,7 +554,7 @@ def triu_indices(
     layout: LayoutArg = None,
 ) -> Tensor:  # fmt: skip
     """Return rows and columns of a matrix's elements from a diagonal on."""
-    return _triangle(np.triu_indices, row, col, offset, dtype, device)
+    return _triangle(np.triu_indices, row, col, offset, dtype, device, layout)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
