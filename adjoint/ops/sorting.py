@@ -218,7 +218,7 @@ def kthvalue(
     Parameters
     ----------
     input : Tensor
-        Any shape; not complex. NaN counts as larger than every number.
+        Any shape; not bool or complex. NaN counts as larger than every number.
     k : int
         Counted from 1 to the size of `dim`.
     dim : int, default -1
