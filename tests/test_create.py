@@ -453,6 +453,27 @@ def test_out_is_resized_with_a_word() -> None:
         adjoint.add(adjoint.ones(2), 1, out=np.ones(2))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda layout: adjoint.zeros(2, layout=layout),
+        lambda layout: adjoint.zeros_like(adjoint.ones(2), layout=layout),
+        lambda layout: adjoint.ones(1).new_zeros(2, layout=layout),
+        lambda layout: adjoint.ones(1).new_ones(2, layout=layout),
+        lambda layout: adjoint.ones(1).new_empty(2, layout=layout),
+        lambda layout: adjoint.ones(1).new_full((2,), 0.5, layout=layout),
+        lambda layout: adjoint.ones(1).new_tensor([2.0], layout=layout),
+        lambda layout: adjoint.ones(1).new_empty_strided((2,), (1,), layout=layout),
+        lambda layout: adjoint.tril_indices(2, 2, layout=layout),
+        lambda layout: adjoint.triu_indices(2, 2, layout=layout),
+    ],
+)
+def test_a_factory_refuses_a_sparse_layout(make: Any) -> None:
+    assert make(adjoint.strided).layout is adjoint.strided
+    with pytest.raises(NotImplementedError, match="sparse_coo is not supported"):
+        make(adjoint.sparse_coo)
+
+
 # --- Inference mode ---------------------------------------------------------------------------------
 
 

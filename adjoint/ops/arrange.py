@@ -15,6 +15,7 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype
 from ..core.failures import title_of
 from ..core.inplace import inplace
+from ..core.layout import check_layout
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
@@ -60,7 +61,19 @@ repeat_p: Primitive = parametric(
 
 
 def repeat(input: Tensor, *args: Ints, repeats: Ints | None = None) -> Tensor:
-    """Repeat `input` along each dimension, new ones in front.
+    """Repeat `input` along each dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    repeats : int... or sequence of ints
+        How often along each dimension; as many as `input` has, or more: new dimensions come in front.
+
+    Returns
+    -------
+    Tensor
+        A copy in which dimension i is ``repeats[i]`` times as long. `Tensor.expand` repeats without using memory.
 
     Examples
     --------
@@ -85,7 +98,26 @@ def repeat(input: Tensor, *args: Ints, repeats: Ints | None = None) -> Tensor:
 
 
 def tile(input: Tensor, *args: Ints, dims: Ints | None = None) -> Tensor:
-    """Repeat `input` along each dimension; missing counts in front are 1."""
+    """Repeat `input` along each dimension; missing counts in front are 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dims : int... or sequence of ints
+        How often along each dimension. Unlike `Tensor.repeat`, it may have fewer than `input` has.
+
+    Returns
+    -------
+    Tensor
+        A copy in which each dimension is as many times as long.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1, 2], [3, 4]]).tile(2)
+    tensor([[1, 2, 1, 2],
+            [3, 4, 3, 4]])
+    """
     if not args and dims is None:
         raise missing("tile", "dims")
     counts = shape_from(args if dims is None else (dims,))
@@ -97,12 +129,34 @@ def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Repeat each element along `dim`, by one number or by one each; without `dim`, of all in one dimension.
+    """Repeat each element, one after the other.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    repeats : int or Tensor
+        How often: one number, or a vector of integers with one for each place along `dim`. Without `repeats`, `input`
+        is that vector, and the result says which place each repetition comes from.
+    dim : int, optional
+        The dimension to repeat along. By default `input` is flattened.
+    output_size : int, optional
+        The length of the result along `dim`; checked.
+
+    Returns
+    -------
+    Tensor
+        A copy with repeated elements.
 
     Examples
     --------
     >>> adjoint.tensor([1, 2]).repeat_interleave(2)
     tensor([1, 1, 2, 2])
+    >>> x = adjoint.tensor([[1, 2], [3, 4]])
+    >>> adjoint.repeat_interleave(x, adjoint.tensor([1, 2]), dim=0)
+    tensor([[1, 2],
+            [3, 4],
+            [3, 4]])
     """
     dim = dim if axis is None else either(dim, axis)
     if repeats is None:
@@ -169,10 +223,26 @@ flip_p: Primitive = parametric(
 def flip(input: Tensor, *args: Ints, dims: Ints | None = None) -> Tensor:
     """Reverse the order of elements along dimensions.
 
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dims : int... or sequence of ints
+        The dimensions to reverse.
+
+    Returns
+    -------
+    Tensor
+        A copy of the same shape; a view as in NumPy would need negative strides.
+
     Examples
     --------
-    >>> adjoint.tensor([1, 2, 3]).flip(0)
-    tensor([3, 2, 1])
+    >>> adjoint.tensor([[1, 2], [3, 4]]).flip(0)
+    tensor([[3, 4],
+            [1, 2]])
+    >>> adjoint.tensor([[1, 2], [3, 4]]).flip(0, 1)
+    tensor([[4, 3],
+            [2, 1]])
     """
     if not args and dims is None:
         raise missing("flip", "dims")
@@ -194,7 +264,24 @@ def fliplr(input: Tensor) -> Tensor:
 
 
 def flipud(input: Tensor) -> Tensor:
-    """Reverse the order of rows."""
+    """Reverse the order of rows: ``input.flip(0)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+
+    Returns
+    -------
+    Tensor
+        A copy of the same shape.
+
+    Examples
+    --------
+    >>> adjoint.flipud(adjoint.tensor([[1, 2], [3, 4]]))
+    tensor([[3, 4],
+            [1, 2]])
+    """
     if input.array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip_p(input, (0,))
@@ -214,12 +301,29 @@ roll_p: Primitive = parametric(
 
 
 def roll(input: Tensor, shifts: Ints, dims: Ints | None = None) -> Tensor:
-    """Shift elements along dimensions, in at the front what goes out at the end.
+    """Shift elements along dimensions; those pushed out at the end come in at the front.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    shifts : int or tuple of ints
+        By how many places; negative ones shift to the front.
+    dims : int or tuple of ints, optional
+        The dimension of each shift. By default `input` is flattened, shifted and given its shape again.
+
+    Returns
+    -------
+    Tensor
+        A copy of the same shape.
 
     Examples
     --------
     >>> adjoint.tensor([1, 2, 3]).roll(1)
     tensor([3, 1, 2])
+    >>> adjoint.roll(adjoint.tensor([[1, 2], [3, 4]]), 1, dims=0)
+    tensor([[3, 4],
+            [1, 2]])
     """
     if dims is not None and not (isinstance(dims, list | tuple) or is_int(dims)):
         raise TypeError(f"roll(): argument 'dims' must be tuple of ints, not {type(dims).__name__}")
@@ -288,37 +392,120 @@ def _check_matrices(input: Tensor, op: str) -> None:
 
 
 def tril(input: Tensor, diagonal: int = 0, *, out: Out = None) -> Tensor:
-    """Return matrices with what is above a diagonal set to zero.
+    """Return the lower triangle of a matrix: elements above a diagonal become zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices of shape ``(..., n, m)``.
+    diagonal : int, default 0
+        The last diagonal that stays: 0 is the main one, positive ones are above it.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy of the same shape.
 
     Examples
     --------
-    >>> adjoint.ones(2, 2).tril()
-    tensor([[1., 0.],
-            [1., 1.]])
+    >>> adjoint.ones(3, 3).tril()
+    tensor([[1., 0., 0.],
+            [1., 1., 0.],
+            [1., 1., 1.]])
+    >>> adjoint.ones(2, 3).tril(diagonal=1)
+    tensor([[1., 1., 0.],
+            [1., 1., 1.]])
     """
     _check_matrices(input, "tril")
     return into(out, tril_p(input, diagonal))
 
 
 def triu(input: Tensor, diagonal: int = 0, *, out: Out = None) -> Tensor:
-    """Return matrices with what is below a diagonal set to zero."""
+    """Return the upper triangle of a matrix: elements below a diagonal become zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices of shape ``(..., n, m)``.
+    diagonal : int, default 0
+        The first diagonal that stays: 0 is the main one, positive ones are above it.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy of the same shape.
+
+    Examples
+    --------
+    >>> adjoint.triu(adjoint.ones(3, 3), diagonal=1)
+    tensor([[0., 1., 1.],
+            [0., 0., 1.],
+            [0., 0., 0.]])
+    """
     _check_matrices(input, "triu")
     return into(out, triu_p(input, diagonal))
 
 
 def tril_(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Set what is above a diagonal to zero, in place."""
+    """Set the elements above a diagonal to zero, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices of shape ``(..., n, m)``, overwritten.
+    diagonal : int, default 0
+        The last diagonal that stays: 0 is the main one, positive ones are above it.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2, 2)
+    >>> x.tril_()
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
     _check_matrices(input, "tril_")
     return _tril_(input, diagonal)
 
 
 def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Set what is below a diagonal to zero, in place."""
+    """Set the elements below a diagonal to zero, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices of shape ``(..., n, m)``, overwritten.
+    diagonal : int, default 0
+        The first diagonal that stays: 0 is the main one, positive ones are above it.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2, 2)
+    >>> x.triu_(diagonal=1)
+    tensor([[0., 1.],
+            [0., 0.]])
+    """
     _check_matrices(input, "triu_")
     return _triu_(input, diagonal)
 
 
-def _triangle(of: Any, row: int, col: int, offset: int, dtype: DType | None, device: DeviceLike) -> Tensor:
+def _triangle(
+    of: Any, row: int, col: int, offset: int, dtype: DType | None, device: DeviceLike, layout: LayoutArg
+) -> Tensor:
+    check_layout(layout)
     for word, count in (("row", row), ("col", col)):
         if count < 0:
             raise RuntimeError(f"{word} must be non-negative, got {count}")
@@ -333,15 +520,33 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: DeviceLike = None,
     layout: LayoutArg = None,
 ) -> Tensor:  # fmt: skip
-    """Return rows and columns of a matrix's elements up to a diagonal.
+    """Return the indices of the lower triangle of a matrix.
+
+    Parameters
+    ----------
+    row, col : int
+        The shape of the matrix.
+    offset : int, default 0
+        The last diagonal that belongs to it: 0 is the main one, positive ones are above it.
+    dtype : dtype, optional
+        int64 by default, or int32.
+    device : device, optional
+        Where the result is made, the current device by default.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(2, k)``: the rows and the columns of the k elements, row by row.
 
     Examples
     --------
-    >>> adjoint.tril_indices(2, 2)
-    tensor([[0, 1, 1],
-            [0, 0, 1]])
+    >>> rows, columns = adjoint.tril_indices(2, 2)
+    >>> adjoint.tensor([[1, 2], [3, 4]])[rows, columns]
+    tensor([1, 3, 4])
     """
-    return _triangle(np.tril_indices, row, col, offset, dtype, device)
+    return _triangle(np.tril_indices, row, col, offset, dtype, device, layout)
 
 
 def triu_indices(
@@ -349,7 +554,7 @@ def triu_indices(
     layout: LayoutArg = None,
 ) -> Tensor:  # fmt: skip
     """Return rows and columns of a matrix's elements from a diagonal on."""
-    return _triangle(np.triu_indices, row, col, offset, dtype, device)
+    return _triangle(np.triu_indices, row, col, offset, dtype, device, layout)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

@@ -62,14 +62,42 @@ def to(
     input: Tensor, *args: Any, dtype: DTypeArg = None, device: DeviceLike = None, non_blocking: bool = False,
     copy: bool = False, memory_format: MemoryFormat = None, other: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` with another dtype or on another device; itself where nothing changes.
+    """Return `input` with another dtype or on another device; itself if nothing changes.
 
-    Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other_tensor)``.
+    Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``. It is part of the graph: gradients
+    are converted back. Integers and booleans have no gradient.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dtype : dtype, optional
+        That of `input` if not given. Floats are truncated to integers; of complex numbers the real part is taken.
+    device : device, optional
+        That of `input` if not given.
+    non_blocking : bool, default False
+        Accepted and ignored.
+    copy : bool, default False
+        Whether to copy also if nothing changes.
+    memory_format : memory_format, optional
+        The memory layout; that of `input` if not given.
+    other : Tensor, optional
+        Take dtype and device of this tensor.
+
+    Returns
+    -------
+    Tensor
+        `input` itself or a copy.
 
     Examples
     --------
-    >>> adjoint.ones(2).to(adjoint.float64)
+    >>> x = adjoint.ones(2)
+    >>> x.to(adjoint.float64)
     tensor([1., 1.], dtype=adjoint.float64)
+    >>> x.to("cpu", adjoint.int32)
+    tensor([1, 1], dtype=adjoint.int32)
+    >>> x.to(adjoint.float32) is x
+    True
     """
     if other is not None:
         args = (other, *args)
@@ -134,19 +162,101 @@ def caster(wanted: dtype, name: str | None = None) -> Kernel:
         return input if input.array.dtype == wanted.np else cast(input, wanted.np)
 
     method.__name__ = method.__qualname__ = name or wanted.name
-    method.__doc__ = f"Return `input` as {wanted.name}."
+    method.__doc__ = _described(method.__name__, wanted)
     return method
 
 
+# What a caster's docstring shows: of each kind of dtype the values given, the result, and what becomes of the values.
+_EXAMPLES = {
+    "b": ("[0.5, 0.0]", "[ True, False]", "Every number but zero is True; the result has no gradient."),
+    "i": ("[1.7, 2.0]", "[1, 2]", "Floats are truncated; the result has no gradient."),
+    "f": ("[1, 2]", "[1., 2.]", "Gradients are converted back."),
+    "c": ("[1, 2]", "[1.+0.j, 2.+0.j]", "Gradients are converted back."),
+}
+
+
+def _described(name: str, wanted: dtype) -> str:
+    """Return the docstring of a caster."""
+    given, shown, note = _EXAMPLES["bifc"[wanted.category]]
+    title = "" if wanted.name in ("bool", "int64", "float32", "complex64") else f", dtype=adjoint.{wanted.name}"
+    return f"""Return `input` as {wanted.name}; itself if it is that already.
+
+    {note}
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    memory_format : memory_format, optional
+        The memory layout; that of `input` if not given.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and device.
+
+    Examples
+    --------
+    >>> adjoint.tensor({given}).{name}()
+    tensor({shown}{title})
+    """
+
+
 def cpu(input: Tensor, memory_format: MemoryFormat = None) -> Tensor:
-    """Return `input` in the host's memory."""
+    """Return `input` in the CPU's memory; itself if it is there already.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    memory_format : memory_format, optional
+        The memory layout; that of `input` if not given.
+
+    Returns
+    -------
+    Tensor
+        `input` itself or a copy.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2)
+    >>> x.cpu() is x
+    True
+    """
     return converted(input, None, devices.CPU, False, memory_format)
 
 
 def cuda(
     input: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: MemoryFormat = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` in a GPU's memory."""
+    """Return `input` in a GPU's memory; itself if it is there already.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    device : device or int, optional
+        The GPU, by default the current one.
+    non_blocking : bool, default False
+        Accepted and ignored.
+    memory_format : memory_format, optional
+        The memory layout; that of `input` if not given.
+
+    Returns
+    -------
+    Tensor
+        `input` itself or a copy.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no GPU, or no CuPy.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2)
+    >>> x = x.cuda() if adjoint.cuda.is_available() else x
+    """
     return converted(input, None, "cuda" if device is None else device, False, memory_format)
 
 
@@ -160,7 +270,26 @@ def type_name(x: Any) -> str:
 
 
 def type_(input: Tensor, dtype: DTypeArg | str = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-    """Return the name of the type, or `input` converted to another type.
+    """Return the name of the type of `input`, or `input` converted to another type.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dtype : dtype, str or type, optional
+        The wanted type: a dtype, or a name such as "torch.LongTensor". Without it, the result is the name.
+    non_blocking : bool, default False
+        Accepted and ignored.
+
+    Returns
+    -------
+    str or Tensor
+        The name, or `input` converted; itself if nothing changes.
+
+    Raises
+    ------
+    ValueError
+        If there is no type of that name.
 
     Examples
     --------
@@ -168,6 +297,8 @@ def type_(input: Tensor, dtype: DTypeArg | str = None, non_blocking: bool = Fals
     'adjoint.FloatTensor'
     >>> adjoint.ones(2).type("torch.LongTensor")
     tensor([1, 1])
+    >>> adjoint.ones(2).type(adjoint.float64).type()
+    'adjoint.DoubleTensor'
     """
     if kwargs.keys() - {"async"}:  # the older name of non_blocking, which is a word of Python today
         raise TypeError(f"type() got an unexpected keyword argument '{next(iter(kwargs))}'")
@@ -190,7 +321,25 @@ def _full_name(kind: Any) -> str:
 
 
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return `input` with the dtype and device of `other`."""
+    """Return `input` with the dtype and device of `other`; itself if nothing changes.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    other : Tensor
+        Only its dtype and device count.
+
+    Returns
+    -------
+    Tensor
+        `input` itself or a copy.
+
+    Examples
+    --------
+    >>> adjoint.tensor([1, 2]).type_as(adjoint.tensor(0.5))
+    tensor([1., 2.])
+    """
     require_tensor(other, "other", "type_as")
     return converted(input, dtypes.of(other.array.dtype), devices.of(other.array), False, None)
 
@@ -233,11 +382,33 @@ def _copy_batch(x: Any, y: Value) -> Value:
 
 
 def copy_(input: Tensor, src: Value | Operand, non_blocking: bool = False) -> Tensor:
-    """Overwrite `input` with `src`, broadcast and converted to its dtype.
+    """Overwrite `input` with the values of `src`, in place.
+
+    It is part of the graph: the gradient of the result goes to `src`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten; its shape, dtype and device stay.
+    src : Tensor or number
+        Broadcast to the shape of `input`, and converted to its dtype and device.
+    non_blocking : bool, default False
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is a leaf that requires a gradient, or `src` does not broadcast to its shape.
 
     Examples
     --------
-    >>> adjoint.zeros(2, 2).copy_(adjoint.tensor([1, 2]))
+    >>> x = adjoint.zeros(2, 2)
+    >>> x.copy_(adjoint.tensor([1, 2]))
     tensor([[1., 2.],
             [1., 2.]])
     """

@@ -68,13 +68,43 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Make a tensor by copying `data`: numbers, nested sequences, arrays.
+    """Make a tensor with a copy of `data`.
+
+    It is a leaf without history. Without a copy, and with the history of a tensor: `as_tensor`.
+
+    Parameters
+    ----------
+    data : number, sequence, array or Tensor
+        Numbers, nested lists or tuples of equal lengths, a NumPy array or another tensor.
+    dtype : dtype, optional
+        By default it follows from `data`: int64 for Python's integers, the default dtype (float32) for its floats, bool
+        for booleans, complex64 for complex numbers; that of an array or tensor.
+    device : device, optional
+        The default device if not given; that of a tensor.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of the nesting; a number has shape ``()``.
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        If sequences have unequal lengths or hold something that is no number.
 
     Examples
     --------
     >>> adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
     tensor([[1., 2.],
             [3., 4.]])
+    >>> adjoint.tensor([1, 2], dtype=adjoint.float64, requires_grad=True)
+    tensor([1., 2.], dtype=adjoint.float64, requires_grad=True)
+    >>> adjoint.tensor(5).shape
+    adjoint.Size([])
     """
     if isinstance(data, TensorBase):
         warn_of_copy()
@@ -134,7 +164,22 @@ def scalar_tensor(
 def from_numpy(ndarray: Any) -> Tensor:
     """Make a tensor that shares memory with a NumPy array.
 
-    A read-only array makes a tensor that refuses to be written to.
+    A write to one of them changes the other. A read-only array makes a tensor that refuses to be written to.
+
+    Parameters
+    ----------
+    ndarray : numpy.ndarray
+        Numbers or booleans, of any shape and strides.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of the array.
+
+    Raises
+    ------
+    TypeError
+        If it is no array, or of a dtype that tensors do not have.
 
     Examples
     --------
@@ -174,12 +219,33 @@ def from_memory(array: Value | object, requires_grad: bool = False) -> Tensor:
 
 
 def as_tensor(data: object, dtype: DTypeArg = None, device: DeviceLike = None) -> Tensor:
-    """Return `data` as a tensor, without a copy where dtype and device allow.
+    """Return `data` as a tensor, without a copy where possible.
+
+    A tensor of the wanted dtype and device is returned itself, with its history. A NumPy array shares its memory.
+    Anything else is copied, as by `tensor`.
+
+    Parameters
+    ----------
+    data : number, sequence, array or Tensor
+        As for `tensor`.
+    dtype : dtype, optional
+        By default it follows from `data`.
+    device : device, optional
+        By default that of a tensor; the default device for anything else.
+
+    Returns
+    -------
+    Tensor
+        `data` itself, a tensor that shares its memory, or a copy.
 
     Examples
     --------
     >>> adjoint.as_tensor([1, 2], dtype=adjoint.float32)
     tensor([1., 2.])
+    >>> a = np.zeros(2)
+    >>> adjoint.as_tensor(a)[0] = 7
+    >>> a
+    array([7., 0.])
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, TensorBase):
@@ -377,11 +443,35 @@ def zeros(
 ) -> Tensor:  # fmt: skip
     """Make a tensor of zeros.
 
+    Parameters
+    ----------
+    size : int... or sequence of ints
+        The shape.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        The default dtype, float32, if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf, contiguous.
+
     Examples
     --------
     >>> adjoint.zeros(2, 3)
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
+    >>> adjoint.zeros((2,), dtype=adjoint.int64)
+    tensor([0, 0])
     """
     if layout is not None:
         _check_layout(layout)
@@ -394,7 +484,38 @@ def ones(
     *args: Ints, size: Ints | None = None, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor of ones."""
+    """Make a tensor of ones.
+
+    Parameters
+    ----------
+    size : int... or sequence of ints
+        The shape.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        The default dtype, float32, if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf, contiguous.
+
+    Examples
+    --------
+    >>> adjoint.ones(2, 3)
+    tensor([[1., 1., 1.],
+            [1., 1., 1.]])
+    >>> adjoint.ones((2,), dtype=adjoint.bool)
+    tensor([True, True])
+    """
     if layout is not None:
         _check_layout(layout)
     if out is None:
@@ -407,7 +528,40 @@ def empty(
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
     memory_format: MemoryFormat = None,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor whose elements are whatever the memory held."""
+    """Make a tensor without setting its elements: they are whatever the memory held.
+
+    Parameters
+    ----------
+    size : int... or sequence of ints
+        The shape.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        The default dtype, float32, if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+    memory_format : memory_format, optional
+        The memory layout, row-major by default; ``channels_last`` needs 4 dimensions.
+
+    Returns
+    -------
+    Tensor
+        A new leaf. Write to it before reading it.
+
+    Examples
+    --------
+    >>> x = adjoint.empty(2, 3)
+    >>> x.shape
+    adjoint.Size([2, 3])
+    >>> adjoint.empty(1, 8, 4, 4, memory_format=adjoint.channels_last).stride()
+    (128, 1, 32, 8)
+    """
     _check_layout(layout)
     shape = size_from(args, size, "empty")
     order = _order_of(memory_format, len(shape))
@@ -418,12 +572,39 @@ def full(
     size: Ints, fill_value: Operand, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor filled with one value, whose type is the dtype's if none is given.
+    """Make a tensor filled with one value.
+
+    Parameters
+    ----------
+    size : sequence of ints
+        The shape.
+    fill_value : number
+        The value of every element.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        By default that of `fill_value`: int64 of an integer, bool of a boolean, the default dtype of a float.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf, contiguous.
 
     Examples
     --------
     >>> adjoint.full((2,), 3)
     tensor([3, 3])
+    >>> adjoint.full((2, 2), 0.5)
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
     """
     _check_layout(layout)
     if not isinstance(size, list | tuple):

@@ -33,8 +33,9 @@ def at_level_of(input: Any, made: Tensor) -> Tensor:
     return made if payload.spreads else wrap(type(payload).lifted(made.array, payload.level))
 
 
-def like(input: Tensor, dtype: DTypeArg | DType, device: DeviceLike) -> tuple[Any, Any]:
-    """Return the dtype and device of a tensor made like `input`."""
+def like(input: Tensor, dtype: DTypeArg | DType, device: DeviceLike, layout: object = None) -> tuple[Any, Any]:
+    """Return the dtype and device of a tensor made like `input`; raise for a `layout` other than strided."""
+    check_layout(layout)
     place = devices.of(input.array) if device is None else devices.as_device(device)
     return dtypes.of(input.array.dtype) if dtype is None else dtype, place
 
@@ -90,7 +91,36 @@ def zeros_like(
     input: Tensor, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, memory_format: MemoryFormat = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make zeros in the shape of `input`."""
+    """Make a tensor of zeros in the shape of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its shape, dtype, device and memory layout count.
+    dtype : dtype, optional
+        That of `input` if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    memory_format : memory_format, optional
+        The memory layout. By default (``preserve_format``) the order of dimensions in memory is that of `input`.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf.
+
+    Examples
+    --------
+    >>> adjoint.zeros_like(adjoint.tensor([[1, 2], [3, 4]]))
+    tensor([[0, 0],
+            [0, 0]])
+    """
     return _filled_like(0, input, dtype, device, requires_grad, memory_format, layout)
 
 
@@ -98,7 +128,35 @@ def ones_like(
     input: Tensor, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, memory_format: MemoryFormat = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make ones in the shape of `input`."""
+    """Make a tensor of ones in the shape of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its shape, dtype, device and memory layout count.
+    dtype : dtype, optional
+        That of `input` if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    memory_format : memory_format, optional
+        The memory layout. By default (``preserve_format``) the order of dimensions in memory is that of `input`.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf.
+
+    Examples
+    --------
+    >>> adjoint.ones_like(adjoint.tensor([1.5, 2.5]))
+    tensor([1., 1.])
+    """
     return _filled_like(1, input, dtype, device, requires_grad, memory_format, layout)
 
 
@@ -106,7 +164,35 @@ def empty_like(
     input: Tensor, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, memory_format: MemoryFormat = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor in the shape of `input`, its elements unset."""
+    """Make a tensor in the shape of `input` without setting its elements.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its shape, dtype, device and memory layout count.
+    dtype : dtype, optional
+        That of `input` if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    memory_format : memory_format, optional
+        The memory layout. By default (``preserve_format``) the order of dimensions in memory is that of `input`.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf. Write to it before reading it.
+
+    Examples
+    --------
+    >>> adjoint.empty_like(adjoint.zeros(2, 3)).shape
+    adjoint.Size([2, 3])
+    """
     return _filled_like(None, input, dtype, device, requires_grad, memory_format, layout)
 
 
@@ -114,7 +200,38 @@ def full_like(
     input: Tensor, fill_value: Operand, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, memory_format: MemoryFormat = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor in the shape of `input`, filled with one value."""
+    """Make a tensor in the shape of `input`, filled with one value.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its shape, dtype, device and memory layout count.
+    fill_value : number
+        The value of every element.
+    dtype : dtype, optional
+        That of `input` if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    memory_format : memory_format, optional
+        The memory layout. By default (``preserve_format``) the order of dimensions in memory is that of `input`.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf.
+
+    Examples
+    --------
+    >>> adjoint.full_like(adjoint.zeros(2, 2), 7)
+    tensor([[7., 7.],
+            [7., 7.]])
+    """
     value = scalar_of(fill_value, "fill_value", "full_like")
     return _filled_like(value, input, dtype, device, requires_grad, memory_format, layout)
 
@@ -123,11 +240,40 @@ def new_tensor(
     input: Tensor, data: object, *, dtype: DTypeArg = None, device: DeviceLike = None, requires_grad: bool = False,
     layout: LayoutArg = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor by copying `data`, of the dtype and on the device of `input`."""
+    """Make a tensor with a copy of `data`, of the dtype and on the device of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its dtype and device count.
+    data : number, sequence, array or Tensor
+        As for `tensor`.
+    dtype : dtype, optional
+        That of `input` if not given; that of a tensor given as `data`.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(1, dtype=adjoint.float64)
+    >>> x.new_tensor([1, 2])
+    tensor([1., 2.], dtype=adjoint.float64)
+    """
     if isinstance(data, TensorBase):
         warn_of_copy()
         dtype = dtypes.of(data.array.dtype) if dtype is None else dtype
-    wanted, place = like(input, dtype, device)
+    wanted, place = like(input, dtype, device, layout)
     return copied(data, wanted, place, requires_grad)
 
 
@@ -135,8 +281,38 @@ def new_zeros(
     input: Tensor, *args: Ints, size: Ints | None = None, dtype: DTypeArg = None, device: DeviceLike = None,
     requires_grad: bool = False, layout: LayoutArg = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make zeros of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
+    """Make a tensor of zeros, of the dtype and on the device of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its dtype and device count.
+    size : int... or sequence of ints
+        The shape.
+    dtype : dtype, optional
+        That of `input` if not given.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(1, dtype=adjoint.float64)
+    >>> x.new_zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]], dtype=adjoint.float64)
+    """
+    wanted, place = like(input, dtype, device, layout)
     return at_level_of(input, filled(0, size_from(args, size, "new_zeros"), wanted, place, requires_grad))
 
 
@@ -144,8 +320,38 @@ def new_ones(
     input: Tensor, *args: Ints, size: Ints | None = None, dtype: DTypeArg = None, device: DeviceLike = None,
     requires_grad: bool = False, layout: LayoutArg = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make ones of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
+    """Make a tensor of ones, of the dtype and on the device of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its dtype and device count.
+    size : int... or sequence of ints
+        The shape.
+    dtype : dtype, optional
+        That of `input` if not given.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(1, dtype=adjoint.float64)
+    >>> x.new_ones(2, 3)
+    tensor([[1., 1., 1.],
+            [1., 1., 1.]], dtype=adjoint.float64)
+    """
+    wanted, place = like(input, dtype, device, layout)
     return at_level_of(input, filled(1, size_from(args, size, "new_ones"), wanted, place, requires_grad))
 
 
@@ -153,8 +359,37 @@ def new_empty(
     input: Tensor, *args: Ints, size: Ints | None = None, dtype: DTypeArg = None, device: DeviceLike = None,
     requires_grad: bool = False, layout: LayoutArg = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make an unset tensor of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
+    """Make a tensor of the dtype and on the device of `input`, without setting its elements.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its dtype and device count.
+    size : int... or sequence of ints
+        The shape.
+    dtype : dtype, optional
+        That of `input` if not given.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf. Write to it before reading it.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(1, dtype=adjoint.float64)
+    >>> x.new_empty(2, 3).shape
+    adjoint.Size([2, 3])
+    """
+    wanted, place = like(input, dtype, device, layout)
     return at_level_of(input, filled(None, size_from(args, size, "new_empty"), wanted, place, requires_grad))
 
 
@@ -162,8 +397,39 @@ def new_full(
     input: Tensor, size: Ints, fill_value: Operand, *, dtype: DTypeArg = None, device: DeviceLike = None,
     requires_grad: bool = False, layout: LayoutArg = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor filled with one value, of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
+    """Make a tensor filled with one value, of the dtype and on the device of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its dtype and device count.
+    size : sequence of ints
+        The shape.
+    fill_value : number
+        The value of every element.
+    dtype : dtype, optional
+        That of `input` if not given.
+    device : device, optional
+        That of `input` if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A new leaf.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(1, dtype=adjoint.float64)
+    >>> x.new_full((2,), 3)
+    tensor([3., 3.], dtype=adjoint.float64)
+    """
+    wanted, place = like(input, dtype, device, layout)
     if not isinstance(size, list | tuple):
         raise TypeError(f"new_full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     value = scalar_of(fill_value, "fill_value", "new_full")
@@ -175,12 +441,37 @@ def new_empty_strided(
     requires_grad: bool = False, layout: LayoutArg = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make an unset tensor with the given strides, of the dtype and on the device of `input`."""
-    wanted, place = like(input, dtype, device)
+    wanted, place = like(input, dtype, device, layout)
     return empty_strided(size, stride, dtype=wanted, device=place, requires_grad=requires_grad)
 
 
 def new(input: Tensor, *args: Ints, device: DeviceLike = None) -> Tensor:
-    """Make a tensor as its type's constructor would: from sizes or from data."""
+    """Make a tensor as the constructor of its type would, from sizes or from data.
+
+    It is an old form; `new_empty` and `new_tensor` say which of the two is meant.
+
+    Parameters
+    ----------
+    input : Tensor
+        Only its dtype and device count.
+    *args : int, Size or sequence
+        Sizes of a tensor whose elements are not set; or a sequence or array to copy.
+    device : device, optional
+        That of `input` if not given.
+
+    Returns
+    -------
+    Tensor
+        A new leaf; without arguments, one of no elements.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(1, dtype=adjoint.float64)
+    >>> x.new([1, 2])
+    tensor([1., 2.], dtype=adjoint.float64)
+    >>> x.new(2, 3).shape
+    adjoint.Size([2, 3])
+    """
     place = devices.of(input.array) if device is None else device
     return constructed(dtypes.of(input.array.dtype), place, args)
 

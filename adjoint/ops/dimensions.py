@@ -44,12 +44,29 @@ squeeze_p: Primitive = _squeezes[1]
 
 
 def squeeze(input: Tensor, dim: Dims = None, axis: Dims = None) -> Tensor:
-    """Drop dimensions of size 1: all of them, or those of `dim` that are.
+    """Drop dimensions of size 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int or tuple of ints, optional
+        Only these are dropped, where their size is 1; others are left alone. All dimensions of size 1 by default.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
 
     Examples
     --------
-    >>> adjoint.zeros(1, 2, 1).squeeze(0).shape
+    >>> x = adjoint.zeros(1, 2, 1)
+    >>> x.squeeze().shape
+    adjoint.Size([2])
+    >>> x.squeeze(0).shape
     adjoint.Size([2, 1])
+    >>> x.squeeze(1).shape
+    adjoint.Size([1, 2, 1])
     """
     dim = dim if axis is None else either(dim, axis)
     try:
@@ -83,12 +100,26 @@ unsqueeze_p: Primitive = parametric(
 
 
 def unsqueeze(input: Tensor, dim: int | None = None, axis: int | None = None) -> Tensor:
-    """Insert a dimension of size 1 at `dim`.
+    """Insert a dimension of size 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The index of the new dimension, from ``-input.dim() - 1`` to ``input.dim()``.
+
+    Returns
+    -------
+    Tensor
+        A view of `input` with one dimension more.
 
     Examples
     --------
     >>> adjoint.zeros(2, 3).unsqueeze(1).shape
     adjoint.Size([2, 1, 3])
+    >>> adjoint.zeros(2, 3).unsqueeze(-1).shape
+    adjoint.Size([2, 3, 1])
     """
     dim = dim if axis is None else either(dim, axis)
     try:
@@ -105,7 +136,25 @@ def atleast_1d(*tensors: Any) -> Any:
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """Return each tensor with at least two dimensions, new ones in front."""
+    """Return each tensor with at least two dimensions, new ones in front.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Any number of tensors, or one sequence of them.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        Views: a number has shape ``(1, 1)``, a vector ``(1, n)``; others are returned as they are.
+
+    Examples
+    --------
+    >>> adjoint.atleast_2d(adjoint.tensor([1, 2]))
+    tensor([[1, 2]])
+    >>> adjoint.atleast_2d(adjoint.tensor(1), adjoint.zeros(3, 4))[1].shape
+    adjoint.Size([3, 4])
+    """
 
     def grown(t: Tensor) -> Tensor:
         rank = t.array.ndim
@@ -166,6 +215,25 @@ permute_p: Primitive = parametric(
 def permute(input: Tensor, *args: Ints, dims: Ints | None = None) -> Tensor:
     """Put the dimensions in another order.
 
+    Dimension i of the result is dimension ``dims[i]`` of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dims : int... or sequence of ints
+        Every dimension once; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        A view of `input` with other strides.
+
+    Raises
+    ------
+    RuntimeError
+        If a dimension is missing or occurs twice.
+
     Examples
     --------
     >>> adjoint.zeros(2, 3, 4).permute(2, 0, 1).shape
@@ -214,10 +282,24 @@ transpose_p: Primitive = parametric(
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Exchange two dimensions.
 
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim0, dim1 : int
+        The dimensions; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
+
     Examples
     --------
-    >>> adjoint.zeros(2, 3).transpose(0, 1).shape
-    adjoint.Size([3, 2])
+    >>> adjoint.tensor([[1, 2, 3], [4, 5, 6]]).transpose(0, 1)
+    tensor([[1, 4],
+            [2, 5],
+            [3, 6]])
     """
     try:
         rank = input.array.ndim
@@ -228,7 +310,25 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Exchange two dimensions."""
+    """Exchange two dimensions: NumPy's name for `transpose`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    axis0, axis1 : int
+        The dimensions; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 3, 4).swapaxes(0, 2).shape
+    adjoint.Size([4, 3, 2])
+    """
     return transpose(input, axis0, axis1)
 
 
@@ -249,7 +349,30 @@ t_p: Primitive = parametric(
 
 
 def t(input: Tensor) -> Tensor:
-    """Transpose a matrix; a vector or a number stays as it is."""
+    """Transpose a matrix; a vector or a number stays as it is.
+
+    Parameters
+    ----------
+    input : Tensor
+        At most two dimensions.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`, of shape ``(m, n)`` for a matrix of shape ``(n, m)``.
+
+    Raises
+    ------
+    RuntimeError
+        If there are more than two dimensions; ``x.mT`` transposes a batch of matrices.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1, 2, 3], [4, 5, 6]]).t()
+    tensor([[1, 4],
+            [2, 5],
+            [3, 6]])
+    """
     _check_matrix(input)
     return t_p(input)
 
@@ -299,12 +422,28 @@ def conjugate_transpose(input: Tensor) -> Tensor:
 
 
 def movedim(input: Tensor, source: Ints, destination: Any) -> Tensor:
-    """Move dimensions to other places; the rest keep their order.
+    """Move dimensions to other places; the others keep their order.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    source : int or tuple of ints
+        The dimensions to move.
+    destination : int or tuple of ints
+        For each of them its index in the result.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
 
     Examples
     --------
     >>> adjoint.zeros(2, 3, 4).movedim(0, -1).shape
     adjoint.Size([3, 4, 2])
+    >>> adjoint.zeros(2, 3, 4).movedim((0, 1), (1, 2)).shape
+    adjoint.Size([4, 2, 3])
     """
     rank = input.array.ndim
     given = [(d,) if hasattr(d, "__index__") else d for d in (source, destination)]
@@ -387,7 +526,27 @@ def t_(input: Tensor) -> Tensor:
 
 
 def transpose_(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Exchange two dimensions, in place."""
+    """Exchange two dimensions, in place: the tensor itself gets another shape.
+
+    Parameters
+    ----------
+    input : Tensor
+        Its memory stays as it is; its shape and strides change.
+    dim0, dim1 : int
+        The dimensions; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(2, 3)
+    >>> _ = x.transpose_(0, 1)
+    >>> x.shape
+    adjoint.Size([3, 2])
+    """
     return become(input, lambda: transpose(input, dim0, dim1), "transpose_")
 
 
@@ -402,7 +561,27 @@ def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def squeeze_(input: Tensor, dim: Any = ..., axis: Dims = None) -> Tensor:
-    """Drop dimensions of size 1, in place."""
+    """Drop dimensions of size 1, in place: the tensor itself gets another shape.
+
+    Parameters
+    ----------
+    input : Tensor
+        Its memory stays as it is; its shape and strides change.
+    dim : int or tuple of ints, optional
+        Only these are dropped, where their size is 1. All dimensions of size 1 by default.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(1, 3)
+    >>> _ = x.squeeze_()
+    >>> x.shape
+    adjoint.Size([3])
+    """
     if dim is None:
         raise TypeError("squeeze_() received an invalid combination of arguments - got (NoneType)")
     dim = None if dim is ... else dim
@@ -411,6 +590,26 @@ def squeeze_(input: Tensor, dim: Any = ..., axis: Dims = None) -> Tensor:
 
 
 def unsqueeze_(input: Tensor, dim: int | None = None, axis: int | None = None) -> Tensor:
-    """Insert a dimension of size 1, in place."""
+    """Insert a dimension of size 1, in place: the tensor itself gets another shape.
+
+    Parameters
+    ----------
+    input : Tensor
+        Its memory stays as it is; its shape and strides change.
+    dim : int
+        The index of the new dimension, from ``-input.dim() - 1`` to ``input.dim()``.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(3)
+    >>> _ = x.unsqueeze_(0)
+    >>> x.shape
+    adjoint.Size([1, 3])
+    """
     dim = dim if axis is None else either(dim, axis)
     return become(input, lambda: unsqueeze(input, dim), "unsqueeze_")

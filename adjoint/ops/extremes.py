@@ -121,7 +121,30 @@ def amax(
     axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """Find the largest element, of all or along `dim`; equal ones share the gradient.
+    """Return the largest element, of all or along `dim`.
+
+    Equal largest elements share the gradient evenly; `max` with `dim` passes it to one of them. NaN wins.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not complex.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `input` and its shape without `dim`.
+
+    Raises
+    ------
+    RuntimeError, IndexError
+        If there is no element to choose from.
 
     Examples
     --------
@@ -129,6 +152,8 @@ def amax(
     >>> x.amax().backward()
     >>> x.grad
     tensor([0.5000, 0.0000, 0.5000])
+    >>> adjoint.amax(adjoint.tensor([[1, 5], [4, 2]]), dim=1)
+    tensor([5, 4])
     """
     return _reduce_to_extreme(amax_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
@@ -142,7 +167,38 @@ def amin(
     axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """Find the smallest element, of all or along `dim`; equal ones share the gradient."""
+    """Return the smallest element, of all or along `dim`.
+
+    Equal smallest elements share the gradient evenly; `min` with `dim` passes it to one of them. NaN wins.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not complex.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `input` and its shape without `dim`.
+
+    Raises
+    ------
+    RuntimeError, IndexError
+        If there is no element to choose from.
+
+    Examples
+    --------
+    >>> adjoint.amin(adjoint.tensor([[1, 5], [4, 2]]), dim=(0, 1))
+    tensor(1)
+    >>> adjoint.amin(adjoint.tensor([[1, 5], [4, 2]]), dim=1)
+    tensor([1, 2])
+    """
     return _reduce_to_extreme(amin_p, input, either(dim, axis, ()), keepdims or keepdim, out)
 
 
@@ -245,14 +301,46 @@ def max(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, other: Operand | None = None, out: Out | Outs = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the largest element; with `dim` values and indices; of two tensors the larger elements.
+    """Return the largest element; with `dim`, values and indices; of two tensors, the larger of each pair.
+
+    NaN wins over every number.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not complex.
+    dim : int or Tensor, optional
+        The dimension to reduce; by default all elements are. A tensor stands for `other`.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    other : Tensor, optional
+        A second tensor that broadcasts with `input`: the result is ``maximum(input, other)``.
+    out : Tensor or tuple of Tensor, optional
+        Written to, and returned; with `dim` a tensor for values and one for indices.
+
+    Returns
+    -------
+    Tensor or return_types.max
+        With `dim`, the named tuple ``(values, indices)``, each of the shape of `input` without `dim`. The gradient goes
+        to the chosen elements; without `dim`, equal largest elements share it.
+
+    Raises
+    ------
+    RuntimeError, IndexError
+        If there is no element to choose from.
 
     Examples
     --------
-    >>> adjoint.max(adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]), dim=1)
+    >>> x = adjoint.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> adjoint.max(x)
+    tensor(5.)
+    >>> adjoint.max(x, dim=1)
     adjoint.return_types.max(
     values=tensor([5., 4.]),
     indices=tensor([1, 0]))
+    >>> adjoint.max(x, adjoint.tensor(3.0))
+    tensor([[3., 5.],
+            [4., 3.]])
     """
     return _extremes(
         input,
@@ -270,7 +358,43 @@ def min(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, other: Operand | None = None, out: Out | Outs = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
+    """Return the smallest element; with `dim`, values and indices; of two tensors, the smaller of each pair.
+
+    NaN wins over every number.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not complex.
+    dim : int or Tensor, optional
+        The dimension to reduce; by default all elements are. A tensor stands for `other`.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    other : Tensor, optional
+        A second tensor that broadcasts with `input`: the result is ``minimum(input, other)``.
+    out : Tensor or tuple of Tensor, optional
+        Written to, and returned; with `dim` a tensor for values and one for indices.
+
+    Returns
+    -------
+    Tensor or return_types.min
+        With `dim`, the named tuple ``(values, indices)``, each of the shape of `input` without `dim`. The gradient goes
+        to the chosen elements; without `dim`, equal smallest elements share it.
+
+    Raises
+    ------
+    RuntimeError, IndexError
+        If there is no element to choose from.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> adjoint.min(x)
+    tensor(1.)
+    >>> values, indices = adjoint.min(x, dim=1)
+    >>> values, indices
+    (tensor([1., 2.]), tensor([0, 1]))
+    """
     return _extremes(
         input,
         either(dim, axis),
@@ -329,11 +453,37 @@ def argmax(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Find where the largest element is: in the flattened tensor, or along `dim`.
+    """Return the index of the largest element.
+
+    Of several equal ones the first counts; NaN wins.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not bool or complex.
+    dim : int, optional
+        The dimension to search. By default the index is that in the flattened tensor.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of dtype int64 and the shape of `input` without `dim`. It has no gradient.
+
+    Raises
+    ------
+    IndexError
+        If there is no element to choose from.
 
     Examples
     --------
-    >>> adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
+    >>> x = adjoint.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> x.argmax()
+    tensor(1)
+    >>> x.argmax(dim=1)
     tensor([1, 0])
     """
     return into(out, _place(argmax_p, input, either(dim, axis), keepdims or keepdim))
@@ -343,7 +493,39 @@ def argmin(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Find where the smallest element is: in the flattened tensor, or along `dim`."""
+    """Return the index of the smallest element.
+
+    Of several equal ones the first counts; NaN wins.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not bool or complex.
+    dim : int, optional
+        The dimension to search. By default the index is that in the flattened tensor.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of dtype int64 and the shape of `input` without `dim`. It has no gradient.
+
+    Raises
+    ------
+    IndexError
+        If there is no element to choose from.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> x.argmin()
+    tensor(0)
+    >>> x.argmin(dim=0, keepdim=True)
+    tensor([[0, 1]])
+    """
     return into(out, _place(argmin_p, input, either(dim, axis), keepdims or keepdim))
 
 
@@ -415,12 +597,35 @@ def median(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the middle element, the lower of two; with `dim` values and indices.
+    """Return the middle element in sorted order; with `dim`, values and indices.
+
+    Of an even number of elements it is the lower one of the two in the middle; `quantile` at 0.5 is their mean. If
+    there is a NaN, the median is NaN.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not bool or complex.
+    dim : int, optional
+        The dimension to reduce; by default all elements are.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : Tensor or tuple of Tensor, optional
+        Written to, and returned; with `dim` a tensor for values and one for indices.
+
+    Returns
+    -------
+    Tensor or return_types.median
+        With `dim`, the named tuple ``(values, indices)``, each of the shape of `input` without `dim`.
 
     Examples
     --------
     >>> adjoint.tensor([4.0, 1.0, 3.0, 2.0]).median()
     tensor(2.)
+    >>> adjoint.tensor([[5, 1, 3], [2, 6, 4]]).median(dim=1)
+    adjoint.return_types.median(
+    values=tensor([3, 4]),
+    indices=tensor([2, 2]))
     """
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, median_p, median_dim_p, return_types.median)
@@ -489,12 +694,40 @@ def quantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Find the values below which a part `q` of the elements lies, of all or along `dim`.
+    """Return the values below which a part `q` of the elements lies, of all or along `dim`.
+
+    The rank of a quantile among n sorted elements is ``q (n - 1)``; between two ranks `interpolation` decides. If there
+    is a NaN, the quantile is NaN.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; float32 or float64.
+    q : float or Tensor
+        Numbers in [0, 1]: one, or a vector of the dtype of `input`.
+    dim : int, optional
+        The dimension to reduce; by default `input` is flattened.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    interpolation : str, default "linear"
+        Or "lower", "higher", "midpoint", "nearest".
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` without `dim`; for a vector `q`, with its length as a new first dimension.
 
     Examples
     --------
-    >>> adjoint.quantile(adjoint.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
+    >>> x = adjoint.tensor([0.0, 1.0, 2.0, 3.0])
+    >>> adjoint.quantile(x, 0.5)
     tensor(1.5000)
+    >>> adjoint.quantile(x, adjoint.tensor([0.25, 0.75]))
+    tensor([0.7500, 2.2500])
+    >>> adjoint.quantile(x, 0.5, interpolation="lower")
+    tensor(1.)
     """
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))

@@ -19,7 +19,30 @@ def _sparse() -> Any:
 
 
 def to_sparse(input: Value, *args: Any, **kwargs: Any) -> Any:
-    """Return a tensor as a sparse one, of its elements that are not zero."""
+    """Return `input` as a sparse tensor of its elements that are not zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    *args, **kwargs : optional
+        The number of sparse dimensions, by default all; or ``layout=`` and ``blocksize=`` for another sparse layout
+        than coordinates (``sparse_coo``).
+
+    Returns
+    -------
+    Tensor
+        Sparse, of the same shape and dtype; gradients flow to the elements that it holds.
+
+    Examples
+    --------
+    >>> sparse = adjoint.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse()
+    >>> sparse.indices()
+    tensor([[0, 1],
+            [1, 0]])
+    >>> sparse.values()
+    tensor([2., 3.])
+    """
     return _sparse().to_sparse(input, *args, **kwargs)
 
 
@@ -49,7 +72,30 @@ def sparse_mask(input: Any, mask: Any) -> Any:
 
 
 def to_dense(input: Value, dtype: DTypeArg = None, *, masked_grad: Any = None) -> Tensor:
-    """Return a tensor, which is dense already, converted to `dtype`."""
+    """Return a tensor as a dense one; a dense tensor is returned as it is.
+
+    Parameters
+    ----------
+    input : Tensor
+        Dense or sparse, of any shape.
+    dtype : dtype, optional
+        That of `input` if not given.
+    masked_grad : bool, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> adjoint.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (3,)).to_dense()
+    tensor([1., 0., 2.])
+    >>> x = adjoint.ones(2)
+    >>> x.to_dense() is x
+    True
+    """
     return convert.converted(input, dtype, None, False, None)
 
 
@@ -63,20 +109,70 @@ def sparse_dim(input: Value) -> int:
     return 0
 
 
-def _of_sparse(name: str, kind: str = "coordinate") -> Callable[[Any], Any]:
+def _of_sparse(name: str, summary: str, result: str, kind: str = "coordinate") -> Callable[[Any], Any]:
+    """Return a method that raises: sparse tensors have one of their own. The docstring says what that returns."""
+
     def refuse(input: Value) -> NoReturn:
-        """Raise: only a sparse tensor has that."""
         raise RuntimeError(f"{name} expected sparse {kind} tensor layout but got Strided")
 
-    refuse.__name__ = name
+    layout, form = _LAYOUTS[kind]
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"""{summary}
+
+    Parameters
+    ----------
+    input : Tensor
+        Sparse, of layout {layout}.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` has another layout: a dense tensor has no indices.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[0.0, 2.0], [3.0, 0.0]]).{form}()
+    >>> x.{name}()
+    {result}
+    """
     return refuse
 
 
-is_coalesced, coalesce = _of_sparse("is_coalesced"), _of_sparse("coalesce")
-indices, values = _of_sparse("indices"), _of_sparse("values")
-ccol_indices = _of_sparse("ccol_indices", "column compressed")
-row_indices = _of_sparse("row_indices", "column compressed")
-crow_indices, col_indices = _of_sparse("crow_indices", "row compressed"), _of_sparse("col_indices", "row compressed")
+_LAYOUTS = {
+    "coordinate": ("``sparse_coo``", "to_sparse"),
+    "row compressed": ("``sparse_csr`` or ``sparse_bsr``", "to_sparse_csr"),
+    "column compressed": ("``sparse_csc`` or ``sparse_bsc``", "to_sparse_csc"),
+}
+is_coalesced = _of_sparse("is_coalesced", "Return whether a sparse tensor holds every index at most once.", "True")
+coalesce = _of_sparse(
+    "coalesce",
+    "Return a sparse tensor with every index once, in order; values of the same index are added.",
+    """tensor(indices=tensor([[0, 1],
+                           [1, 0]]),
+           values=tensor([2., 3.]),
+           size=(2, 2), nnz=2, layout=adjoint.sparse_coo)""",
+)
+indices = _of_sparse(
+    "indices",
+    "Return the indices of a coalesced sparse tensor: one column for each value.",
+    """tensor([[0, 1],
+            [1, 0]])""",
+)
+values = _of_sparse("values", "Return the values of a coalesced sparse tensor.", "tensor([2., 3.])")
+ccol_indices = _of_sparse(
+    "ccol_indices",
+    "Return where each column begins among the values; one number more than there are columns.",
+    "tensor([0, 1, 2])",
+    "column compressed",
+)
+row_indices = _of_sparse("row_indices", "Return the row of each value.", "tensor([1, 0])", "column compressed")
+crow_indices = _of_sparse(
+    "crow_indices",
+    "Return where each row begins among the values; one number more than there are rows.",
+    "tensor([0, 1, 2])",
+    "row compressed",
+)
+col_indices = _of_sparse("col_indices", "Return the column of each value.", "tensor([1, 0])", "row compressed")
 
 
 def dequantize(input: Value) -> Tensor:

@@ -126,13 +126,41 @@ def gather(
     input: Tensor, dim: int | None = None, index: Any = None, *, sparse_grad: bool = False, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Pick along `dim` the element that each element of `index` names.
+    """Pick elements along a dimension by index.
+
+    In two dimensions with ``dim=1``: ``result[i, j] = input[i, index[i, j]]``; with ``dim=0``:
+    ``result[i, j] = input[index[i, j], j]``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        Integers from 0 to the size of `dim`, that not included. It has as many dimensions as `input` and is not larger
+        along those other than `dim`; it does not broadcast.
+    sparse_grad : bool, default False
+        Ignored: the gradient is dense.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `index`. Where an element is picked more than once, its gradients add up.
+
+    Raises
+    ------
+    RuntimeError
+        If `index` is out of range or does not fit.
 
     Examples
     --------
-    >>> adjoint.gather(adjoint.tensor([[1, 2], [3, 4]]), 1, adjoint.tensor([[0], [1]]))
-    tensor([[1],
-            [4]])
+    >>> scores = adjoint.tensor([[0.1, 0.9], [0.7, 0.3]])
+    >>> scores.gather(1, adjoint.tensor([[1], [0]]))
+    tensor([[0.9000],
+            [0.7000]])
     """
     dim = dim if axis is None else either(dim, axis)
     check_index(index, "gather")
@@ -236,13 +264,27 @@ masked_select_p: Primitive = nary(
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Out = None) -> Tensor:
-    """Return the elements where a mask, broadcast against `input`, is true, in one dimension.
+    """Return the elements where a mask is true, in one dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    mask : Tensor
+        Booleans; it broadcasts with `input`.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A vector with a copy of the chosen elements, in row-major order. Its length depends on the values of `mask`.
 
     Examples
     --------
-    >>> x = adjoint.tensor([1, 2, 3])
+    >>> x = adjoint.tensor([[1, 2], [3, 4]])
     >>> adjoint.masked_select(x, x > 1)
-    tensor([2, 3])
+    tensor([2, 3, 4])
     """
     check_mask(mask, "masked_select")
     apart(out, input, mask)

@@ -107,10 +107,31 @@ def _some(tensors: Inputs, op: str) -> tuple[Any, ...]:
 def cat(tensors: Sequence[Tensor] | Tensor, dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
     """Join tensors along an existing dimension.
 
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Shapes that are equal but along `dim`. Dtypes are promoted; an empty vector is skipped.
+    dim : int, default 0
+        The dimension along which they follow each other.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy. Its gradient is split among the tensors.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not fit.
+
     Examples
     --------
     >>> adjoint.cat([adjoint.zeros(2), adjoint.ones(1)])
     tensor([0., 0., 1.])
+    >>> adjoint.cat([adjoint.zeros(2, 3), adjoint.zeros(2, 1)], dim=1).shape
+    adjoint.Size([2, 4])
     """
     usual = out is None and axis is None and not modes.unusual
     if usual and type(tensors) is list and len(tensors) == 2:  # the most frequent form, in programs of small ops too
@@ -165,7 +186,27 @@ def _check_sizes(shape: tuple[int, ...], first: tuple[int, ...], dim: int, numbe
 
 
 def concat(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
-    """Join tensors along an existing dimension."""
+    """Join tensors along an existing dimension: another name of `cat`.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Shapes that are equal but along `dim`.
+    dim : int, default 0
+        The dimension along which they follow each other.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy.
+
+    Examples
+    --------
+    >>> adjoint.concat([adjoint.zeros(2), adjoint.ones(1)])
+    tensor([0., 0., 1.])
+    """
     return cat(tensors, dim, out=out, axis=axis)
 
 
@@ -175,13 +216,36 @@ def concatenate(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axi
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
-    """Join tensors of one shape along a new dimension.
+    """Join tensors along a new dimension.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        At least one; all of the same shape.
+    dim : int, default 0
+        The index of the new dimension, whose size is the number of tensors.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy with one dimension more.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes differ; `cat` needs only the other dimensions to be equal.
 
     Examples
     --------
-    >>> adjoint.stack([adjoint.zeros(2), adjoint.ones(2)], dim=1)
-    tensor([[0., 1.],
-            [0., 1.]])
+    >>> x, y = adjoint.tensor([1, 2]), adjoint.tensor([3, 4])
+    >>> adjoint.stack([x, y])
+    tensor([[1, 2],
+            [3, 4]])
+    >>> adjoint.stack([x, y], dim=1)
+    tensor([[1, 3],
+            [2, 4]])
     """
     xs = _some(tensors, "stack")
     shape = xs[0].array.shape
@@ -195,13 +259,54 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: int
 
 
 def hstack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
-    """Join tensors side by side: vectors along their dimension, others along the second."""
+    """Join tensors side by side: vectors along their dimension, others along the second.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Shapes that are equal but along the joined dimension.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy.
+
+    Examples
+    --------
+    >>> adjoint.hstack([adjoint.tensor([1, 2]), adjoint.tensor([3])])
+    tensor([1, 2, 3])
+    >>> adjoint.hstack([adjoint.zeros(2, 1), adjoint.ones(2, 2)])
+    tensor([[0., 1., 1.],
+            [0., 1., 1.]])
+    """
     xs = atleast_1d(_some(tensors, "hstack"))
     return cat(xs, 0 if xs[0].array.ndim == 1 else 1, out=out)
 
 
 def vstack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
-    """Join tensors below each other; vectors are rows."""
+    """Join tensors below each other, along the first dimension; vectors are rows.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Shapes that are equal but along the first dimension.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy of at least two dimensions.
+
+    Examples
+    --------
+    >>> adjoint.vstack([adjoint.tensor([1, 2]), adjoint.tensor([[3, 4], [5, 6]])])
+    tensor([[1, 2],
+            [3, 4],
+            [5, 6]])
+    """
     return cat(atleast_2d(_some(tensors, "vstack")), 0, out=out)
 
 
@@ -242,7 +347,17 @@ assemble_p: Primitive = variadic(
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Put matrices along the diagonal of a matrix of zeros; vectors are rows.
+    """Put matrices along the diagonal of a matrix of zeros.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        At most two dimensions each; a vector is one row, a number a matrix of one element.
+
+    Returns
+    -------
+    Tensor
+        A matrix with as many rows and columns as all of them together.
 
     Examples
     --------
@@ -326,12 +441,33 @@ def _cuts(axis: int, sizes: Any) -> tuple[Any, ...]:
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
-    """Split along `dim` into views of one size (the last may be smaller), or of the sizes in a list.
+    """Split a tensor along a dimension into views.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        At least one dimension.
+    split_size_or_sections : int or sequence of ints
+        The size of each piece, of which the last may be smaller; or the sizes of all, which add up to that of `dim`.
+    dim : int, default 0
+        The dimension to split.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `tensor`.
+
+    Raises
+    ------
+    RuntimeError
+        If the sizes do not add up to the size of `dim`.
 
     Examples
     --------
     >>> adjoint.arange(5).split(2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    >>> adjoint.split(adjoint.arange(5), [1, 4])
+    (tensor([0]), tensor([1, 2, 3, 4]))
     """
     if not hasattr(split_size_or_sections, "__index__") or isinstance(split_size_or_sections, bool):
         return split_with_sizes(tensor, split_size_or_sections, dim)
@@ -354,7 +490,27 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
 
 
 def _split_method(input: Tensor, split_size: Any, dim: int = 0) -> Any:
-    """Split along `dim`: as `split`, under the names that the method has."""
+    """Split a tensor along a dimension into views.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    split_size : int or sequence of ints
+        The size of each piece, of which the last may be smaller; or the sizes of all, which add up to that of `dim`.
+    dim : int, default 0
+        The dimension to split.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).split([1, 4])
+    (tensor([0]), tensor([1, 2, 3, 4]))
+    """
     return split(input, split_size, dim)
 
 
@@ -396,12 +552,31 @@ def _cuts_of(pieces: tuple[Tensor, ...], input: Tensor, dim: int) -> tuple[Any, 
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> Any:
-    """Split along `dim` into at most `chunks` views of equal size, the last perhaps smaller.
+    """Split a tensor along a dimension into a number of views of equal size.
+
+    The size is that of `dim` over `chunks`, rounded up; the last view may be smaller, and there may be fewer than
+    `chunks`. `tensor_split` always returns as many as wanted.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    chunks : int
+        How many pieces at most.
+    dim : int, default 0
+        The dimension to split.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`.
 
     Examples
     --------
     >>> adjoint.arange(5).chunk(2)
     (tensor([0, 1, 2]), tensor([3, 4]))
+    >>> len(adjoint.arange(6).chunk(4))
+    3
     """
     dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
@@ -420,10 +595,29 @@ def tensor_split(
     input: Tensor, indices_or_sections: Ints | None = None, dim: int = 0, *, sections: int | None = None,
     indices: Value | None = None, axis: int | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Split along `dim` into a number of views as equal as possible, or before each of some indices.
+    """Split a tensor along a dimension into a number of views, or at given indices.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    indices_or_sections : int or sequence of ints or Tensor
+        The number of pieces, whose sizes differ by at most one, the larger ones first; or the indices at which a new
+        piece begins.
+    dim : int, default 0
+        The dimension to split.
+    sections, indices : optional
+        The two forms of `indices_or_sections` by a name of their own.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`.
 
     Examples
     --------
+    >>> adjoint.arange(5).tensor_split(2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
     >>> adjoint.arange(5).tensor_split((1, 3))
     (tensor([0]), tensor([1, 2]), tensor([3, 4]))
     """
@@ -514,12 +708,27 @@ def dsplit(
 
 
 def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> Any:
-    """Return the views at every place along `dim`.
+    """Return the slices along a dimension, as a tuple.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    dim : int, default 0
+        The dimension to remove.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`, one for each place along `dim`.
 
     Examples
     --------
     >>> adjoint.arange(4).reshape(2, 2).unbind()
     (tensor([0, 1]), tensor([2, 3]))
+    >>> first, second = adjoint.arange(4).reshape(2, 2).unbind(dim=1)
+    >>> second
+    tensor([1, 3])
     """
     dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
@@ -533,7 +742,31 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> Any:
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Return one grid per vector: its value at every point of the grid they span."""
+    """Return the coordinates of all points of a grid: one tensor for each vector.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Vectors (or numbers) of one dtype, of lengths n, m, ...; or one sequence of them.
+    indexing : str, optional
+        "ij", the default: the results have shape ``(n, m, ...)``, and vector i varies along dimension i. "xy": the
+        first two dimensions are exchanged, ``(m, n, ...)``, as for pictures.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of the vectors, broadcast to the grid.
+
+    Examples
+    --------
+    >>> rows, columns = adjoint.meshgrid(adjoint.tensor([1, 2]), adjoint.tensor([3, 4, 5]), indexing="ij")
+    >>> rows
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    >>> columns
+    tensor([[3, 4, 5],
+            [3, 4, 5]])
+    """
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     if not tensors:

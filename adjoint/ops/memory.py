@@ -395,7 +395,26 @@ def typed_storage(input: Tensor) -> TypedStorage:
 
 
 def storage(input: Tensor) -> TypedStorage:
-    """Return the memory behind `input` as elements; `untyped_storage` is the modern form."""
+    """Return the memory behind `input` as elements; deprecated, it warns: `untyped_storage` is the modern form.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+
+    Returns
+    -------
+    TypedStorage
+        The whole memory, of which `input` may show a part.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     len(adjoint.zeros(2, 3)[0].storage())
+    6
+    """
     warnings.warn(
         "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only "
         "storage class; "
@@ -428,7 +447,40 @@ def _look_at(x: Tensor, array: Value, memory: Storage | None) -> None:
 
 
 def resize_(input: Tensor, *sizes: Ints, size: Ints | None = None, memory_format: MemoryFormat = None) -> Tensor:
-    """Give `input` another shape; elements that did not exist before are unset."""
+    """Give `input` another shape, in place; elements that did not exist before are not set.
+
+    The memory stays if it is large enough, and is read in row-major order.
+
+    Parameters
+    ----------
+    input : Tensor
+        It gets another shape; it does not require a gradient.
+    *sizes : int or sequence of ints
+        The new sizes.
+    size : sequence of ints, optional
+        Another way to pass `sizes`.
+    memory_format : memory_format, optional
+        The memory layout, row-major by default.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` requires a gradient, or a size is negative.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1, 2, 3, 4])
+    >>> x.resize_(2, 2)
+    tensor([[1, 2],
+            [3, 4]])
+    >>> x.resize_(3)
+    tensor([1, 2, 3])
+    """
     shape = shape_from(sizes if size is None else (size,))
     refuse_inference_write(input)
     if input.node is not None and not modes.local.inference:
@@ -476,7 +528,34 @@ def _move_views(x: Tensor, memory: Any) -> None:
 
 
 def resize(input: Tensor, *sizes: Ints) -> Tensor:
-    """Return `input` in another shape of as many elements."""
+    """Return `input` in another shape; deprecated, it warns: `reshape` is the modern form.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    *sizes : int or sequence of ints
+        The new sizes, with as many elements in all.
+
+    Returns
+    -------
+    Tensor
+        A view of `input` where that is possible, otherwise a copy.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of elements differs.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     adjoint.arange(4).resize(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
     warnings.warn("non-inplace resize is deprecated: call reshape()", stacklevel=depth_outside())
     shape = shape_from(sizes)
     if math.prod(shape) != input.array.size:
@@ -494,7 +573,28 @@ def resize_as(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat = None) -> Tensor:
-    """Give `input` the shape of another tensor."""
+    """Give `input` the shape of another tensor, in place: ``input.resize_(the_template.shape)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        It gets another shape; it does not require a gradient.
+    the_template : Tensor
+        Only its shape counts.
+    memory_format : memory_format, optional
+        The memory layout, row-major by default.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> adjoint.arange(4).resize_as_(adjoint.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return resize_(input, tuple(the_template.array.shape), memory_format=memory_format)
 
 
@@ -634,5 +734,24 @@ def share_memory_(input: Tensor) -> Tensor:
 
 
 def pin_memory(input: Tensor, device: DeviceLike = None) -> Tensor:
-    """Return `input`: host memory is copied to a GPU from where it is."""
+    """Return `input`: nothing is pinned, since copies to a GPU start from the memory as it is.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    device : device, optional
+        Ignored.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2)
+    >>> x.pin_memory() is x
+    True
+    """
     return input

@@ -41,7 +41,26 @@ _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
 
 def select(input: Tensor, dim: int | None = None, index: Any = None, axis: int | None = None) -> Tensor:
-    """View the part of `input` at one place along `dim`.
+    """Return the slice at one place along a dimension: ``input[index]`` for ``dim=0``.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    dim : int
+        The dimension to remove.
+    index : int
+        The place along it; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        A view of `input` with one dimension less.
+
+    Raises
+    ------
+    IndexError
+        If `index` is out of range.
 
     Examples
     --------
@@ -65,7 +84,28 @@ def narrow(
     input: Tensor, dim: int | None = None, start: Operand | None = None, length: int | None = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """View `length` places along `dim`, from `start` on.
+    """Return `length` places along a dimension: ``input[start : start + length]`` for ``dim=0``.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    dim : int
+        The dimension to narrow.
+    start : int or Tensor
+        The first place; negative ones count from the end.
+    length : int
+        How many places; they do not reach beyond the end.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
+
+    Raises
+    ------
+    IndexError, RuntimeError
+        If the places are out of range.
 
     Examples
     --------
@@ -195,12 +235,32 @@ set_diagonal_p: Primitive = nary(
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """View the diagonal between two dimensions, as the last dimension.
+    """Return the diagonal between two dimensions, as the last dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least two dimensions.
+    offset : int, default 0
+        Which diagonal: 0 is the main one, positive ones are above it, negative ones below.
+    dim1, dim2 : int, default 0 and 1
+        The dimensions of rows and columns.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`: writes to it change the diagonal.
 
     Examples
     --------
-    >>> adjoint.arange(6).reshape(2, 3).diagonal(1)
+    >>> x = adjoint.arange(6).reshape(2, 3)
+    >>> x.diagonal(1)
     tensor([1, 5])
+    >>> x.diagonal().zero_()
+    tensor([0, 0])
+    >>> x
+    tensor([[0, 1, 2],
+            [3, 0, 5]])
     """
     rank = input.array.ndim
     axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
@@ -212,13 +272,29 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Put the last dimension on the diagonal of new matrices of zeros.
+    """Return matrices of zeros with the last dimension of `input` on a diagonal.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vectors of shape ``(..., n)``.
+    offset : int, default 0
+        Which diagonal: 0 is the main one, positive ones are above it, negative ones below.
+    dim1, dim2 : int, default -2 and -1
+        The dimensions of rows and columns in the result.
+
+    Returns
+    -------
+    Tensor
+        Square matrices with ``n + abs(offset)`` rows.
 
     Examples
     --------
     >>> adjoint.diag_embed(adjoint.tensor([1, 2]))
     tensor([[1, 0],
             [0, 2]])
+    >>> adjoint.diag_embed(adjoint.tensor([1, 2]), offset=1).shape
+    adjoint.Size([3, 3])
     """
     rank = input.array.ndim + 1
     axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
@@ -233,7 +309,30 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 def diag(input: Tensor, diagonal: int = 0, *, out: Out = None) -> Tensor:
-    """Return a copy of a matrix's diagonal, or a matrix with a vector on its diagonal."""
+    """Return the diagonal of a matrix, or a matrix with a vector on its diagonal.
+
+    Parameters
+    ----------
+    input : Tensor
+        One or two dimensions.
+    diagonal : int, default 0
+        Which diagonal: 0 is the main one, positive ones are above it, negative ones below.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of a matrix, a copy of its diagonal; of a vector, a square matrix that is zero elsewhere.
+
+    Examples
+    --------
+    >>> adjoint.diag(adjoint.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    >>> adjoint.diag(adjoint.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
     rank = input.array.ndim
     if rank == 1:
         return into(out, diag_embed(input, diagonal))
@@ -259,7 +358,23 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 @autocasting
 def trace(input: Tensor) -> Tensor:
-    """Add up the diagonal of a matrix."""
+    """Return the sum of the diagonal of a matrix.
+
+    Parameters
+    ----------
+    input : Tensor
+        A matrix; it may be rectangular.
+
+    Returns
+    -------
+    Tensor
+        A number; int64 for integers.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]).trace()
+    tensor(5.)
+    """
     if input.array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.array.ndim}")
     return fold(diagonal_p(input, 0, 0, 1).sum(), "TraceBackward0", input)
@@ -310,7 +425,29 @@ refold_p: Primitive = parametric(
 
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """View windows of `size` along a dimension, `step` apart; a new last dimension runs inside them.
+    """Return windows along a dimension as a view; a new last dimension runs inside them.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dimension : int
+        The dimension along which windows begin.
+    size : int
+        The size of each window.
+    step : int
+        The distance between the beginnings of two of them.
+
+    Returns
+    -------
+    Tensor
+        A view: `dimension` has size ``(n - size) // step + 1``, and a last dimension of size `size` is added. Where
+        windows overlap, gradients add up.
+
+    Raises
+    ------
+    RuntimeError
+        If a window is longer than the dimension, or `step` is not positive.
 
     Examples
     --------
@@ -406,7 +543,31 @@ as_strided_p: Primitive = parametric(
 
 
 def as_strided(input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None) -> Tensor:
-    """Look at the memory of `input` by any sizes, strides and offset; the gradient is exact also where they overlap.
+    """Return a view of the memory of `input` by any sizes, strides and offset.
+
+    Element ``(i, j, ...)`` is at place ``storage_offset + i * stride[0] + j * stride[1] + ...``. The gradient is exact
+    also where elements overlap.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    size : sequence of ints
+        The shape of the view.
+    stride : sequence of ints
+        For each dimension, the distance in elements between neighbours; not negative.
+    storage_offset : int, optional
+        The place of the first element in the memory, by default that of `input`.
+
+    Returns
+    -------
+    Tensor
+        A view. Clone it before writing to it if elements overlap.
+
+    Raises
+    ------
+    RuntimeError
+        If the view would reach beyond the memory.
 
     Examples
     --------

@@ -39,7 +39,41 @@ def arange(
     out: Tensor | None = None, dtype: object = None, layout: object = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make the numbers from `start` up to, not including, `end`: ``arange(end)``, ``arange(start, end, step)``.
+    """Make the numbers from `start` up to, not including, `end`.
+
+    There are ``ceil((end - start) / step)`` of them. Call it as ``arange(end)``, ``arange(start, end)`` or
+    ``arange(start, end, step)``.
+
+    Parameters
+    ----------
+    start : number, default 0
+        The first number.
+    end : number
+        Where they end; not included.
+    step : number, default 1
+        The distance of neighbours, not zero; it may be negative.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        int64 if all three are integers, otherwise the default dtype.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A vector. With a float step rounding may add or miss an element at the end: `linspace` has a fixed length.
+
+    Raises
+    ------
+    RuntimeError
+        If `step` is zero or leads away from `end`.
 
     Examples
     --------
@@ -47,6 +81,8 @@ def arange(
     tensor([0, 1, 2])
     >>> adjoint.arange(1, 2, 0.5)
     tensor([1.0000, 1.5000])
+    >>> adjoint.arange(5, 0, -2)
+    tensor([5, 3, 1])
     """
     check_layout(layout)
     plain = len(args) == 1 and type(args[0]) is int and start is end is step is out is dtype is None
@@ -197,10 +233,38 @@ def linspace(
 ) -> Tensor:  # fmt: skip
     """Make `steps` numbers evenly spaced from `start` to `end`, both included.
 
+    ``result[k] = start + k (end - start) / (steps - 1)``.
+
+    Parameters
+    ----------
+    start, end : number or Tensor
+        The first and the last number.
+    steps : int
+        How many; with one, it is `start`.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        The default dtype if not given; complex where a bound is.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A vector of length `steps`.
+
     Examples
     --------
     >>> adjoint.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
+    >>> adjoint.linspace(1, -1, 5)
+    tensor([ 1.0000,  0.5000,  0.0000, -0.5000, -1.0000])
     """
     check_layout(layout)
     values, wanted = _spaced(start, end, steps, dtype_of_out(out, dtype), "linspace")
@@ -212,7 +276,43 @@ def logspace(
     start: Operand, end: Operand, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: object = None,
     layout: object = None, device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make `steps` numbers evenly spaced on a logarithmic scale, from ``base**start`` to ``base**end``."""
+    """Make `steps` numbers evenly spaced on a logarithmic scale.
+
+    ``result[k] = base ** (start + k (end - start) / (steps - 1))``: from ``base ** start`` to ``base ** end``.
+
+    Parameters
+    ----------
+    start, end : number or Tensor
+        The exponents of the first and the last number.
+    steps : int
+        How many; with one, it is ``base ** start``.
+    base : float, default 10
+        The base of the powers.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        The default dtype if not given; complex where a bound is.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        A vector of length `steps`.
+
+    Examples
+    --------
+    >>> adjoint.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    >>> adjoint.logspace(0, 3, 4, base=2)
+    tensor([1., 2., 4., 8.])
+    """
     check_layout(layout)
     values, wanted = _spaced(start, end, steps, dtype_of_out(out, dtype), "logspace")
     # Powers of a narrow type lose digits that the result still shows.
@@ -226,13 +326,40 @@ def eye(
     n: int, m: int | None = None, *, out: Tensor | None = None, dtype: object = None, layout: object = None,
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a matrix with ones on the diagonal.
+    """Make a matrix with ones on the diagonal and zeros elsewhere.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    m : int, optional
+        The number of columns, `n` by default.
+    out : Tensor, optional
+        Written to, and returned.
+    dtype : dtype, optional
+        The default dtype, float32, if not given.
+    layout : layout, optional
+        Only ``adjoint.strided``.
+    device : device, optional
+        The default device if not given.
+    requires_grad : bool, default False
+        Whether what is computed from it is recorded.
+    pin_memory : bool, default False
+        Ignored: memory is never pinned.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(n, m)``.
 
     Examples
     --------
     >>> adjoint.eye(2)
     tensor([[1., 0.],
             [0., 1.]])
+    >>> adjoint.eye(2, 3)
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
     """
     check_layout(layout)
     for name, value in (("n", n), ("m", m)):

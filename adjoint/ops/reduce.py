@@ -128,12 +128,36 @@ def sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Add up all elements, or those along `dim`; integers and bools add up to int64.
+    """Return the sum of all elements, or of those along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    dtype : dtype, optional
+        Converts `input` first. By default integers and booleans add up to int64; float16 and bfloat16 are summed in
+        float32 and rounded once.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` without `dim`. Its gradient is broadcast to all elements.
 
     Examples
     --------
-    >>> adjoint.ones(2, 3).sum(dim=1)
-    tensor([3., 3.])
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.sum()
+    tensor(10.)
+    >>> x.sum(dim=1)
+    tensor([3., 7.])
+    >>> x.sum(dim=0, keepdim=True)
+    tensor([[4., 6.]])
     """
     if dim is None:
         if axis is None and dtype is None and out is None and not keepdim and not keepdims:
@@ -240,12 +264,40 @@ def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DTypeArg = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Average all elements, or those along `dim`.
+    """Return the mean of all elements, or of those along `dim`.
+
+    ``Σ x / n`` over the n elements reduced; NaN if there are none.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; real or complex floating point.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    dtype : dtype, optional
+        Converts `input` first: ``dtype=adjoint.float32`` makes the mean of integers possible.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` without `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` holds integers or booleans and `dtype` is not given.
 
     Examples
     --------
-    >>> adjoint.tensor([[1.0, 2.0], [3.0, 5.0]]).mean(dim=0)
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 5.0]])
+    >>> x.mean(dim=0)
     tensor([2.0000, 3.5000])
+    >>> adjoint.arange(4).mean(dtype=adjoint.float32)
+    tensor(1.5000)
     """
     if dtype is not None:
         if as_dtype(dtype).category < 2:
@@ -279,7 +331,31 @@ def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Average all elements that are not NaN, or those along `dim`."""
+    """Return the mean of the elements that are not NaN, of all or along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; real or complex floating point.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    dtype : dtype, optional
+        Converts `input` first.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` without `dim`; NaN where all elements are. NaNs get gradient zero.
+
+    Examples
+    --------
+    >>> adjoint.tensor([1.0, float("nan"), 3.0]).nanmean()
+    tensor(2.)
+    """
     input = as_given(input, dtype)
     if of(input.array.dtype).category < 2:
         raise RuntimeError(
@@ -370,12 +446,35 @@ def prod(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Multiply all elements, or those along `dim`; integers and bools give int64.
+    """Return the product of all elements, or of those along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int, optional
+        The dimension to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    dtype : dtype, optional
+        Converts `input` first. By default integers and booleans give int64.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` without `dim`. The gradient of an element is the product of all others, also where some
+        are zero.
 
     Examples
     --------
-    >>> adjoint.tensor([2.0, 3.0, 4.0]).prod()
-    tensor(24.)
+    >>> x = adjoint.tensor([2.0, 0.0, 4.0], requires_grad=True)
+    >>> x.prod().backward()
+    >>> x.grad
+    tensor([0., 8., 0.])
+    >>> adjoint.tensor([[1, 2], [3, 4]]).prod(dim=1)
+    tensor([ 2, 12])
     """
     input = as_given(input, dtype)
     dim = either(dim, axis)
@@ -474,12 +573,37 @@ def var(
     input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: Scalar | None = None, out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Average the squared distances from the mean, divided by the count less `correction` (1).
+    """Return the variance of all elements, or of those along `dim`.
+
+    ``Σ |x - mean|² / max(0, n - correction)`` over the n elements reduced.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; real or complex floating point.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    unbiased : bool, optional
+        An older form of `correction`: True stands for 1, False for 0.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    correction : int or float, optional
+        What is subtracted from n. By default 1, which makes the estimate from a sample unbiased; 0 divides by n.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` without `dim`, real; NaN or infinite where n does not exceed `correction`.
 
     Examples
     --------
-    >>> adjoint.tensor([1.0, 2.0, 3.0, 4.0]).var()
-    tensor(1.6667)
+    >>> x = adjoint.tensor([1.0, 2.0, 3.0, 4.0])
+    >>> x.var(), x.var(correction=0)
+    (tensor(1.6667), tensor(1.2500))
+    >>> adjoint.tensor([[1.0, 3.0], [2.0, 2.0]]).var(dim=1)
+    tensor([2., 0.])
     """
     result = var_p(input, *_variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
     return result if out is None else into(out, result)
@@ -489,7 +613,36 @@ def std(
     input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: Scalar | None = None, out: Tensor | None = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Take the square root of the variance."""
+    """Return the standard deviation of all elements, or of those along `dim`.
+
+    ``sqrt(Σ |x - mean|² / max(0, n - correction))`` over the n elements reduced.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; real or complex floating point.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    unbiased : bool, optional
+        An older form of `correction`: True stands for 1, False for 0.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    correction : int or float, optional
+        What is subtracted from n, 1 by default; 0 divides by n.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` without `dim`, real. Where the deviation is zero, so is its gradient.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0, 3.0, 4.0])
+    >>> x.std(), x.std(correction=0)
+    (tensor(1.2910), tensor(1.1180))
+    """
     result = std_p(input, *_variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
     return result if out is None else into(out, result)
 
@@ -498,7 +651,31 @@ def var_mean(
     input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: Scalar | None = None, axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the variance and the mean."""
+    """Return the variance and the mean, of all elements or of those along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; real or complex floating point.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    unbiased : bool, optional
+        An older form of `correction`: True stands for 1, False for 0.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    correction : int or float, optional
+        What is subtracted from the number of elements, 1 by default; see `var`.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(var, mean)``, each of the shape of `input` without `dim`.
+
+    Examples
+    --------
+    >>> adjoint.var_mean(adjoint.tensor([1.0, 2.0, 3.0, 4.0]))
+    (tensor(1.6667), tensor(2.5000))
+    """
     axes, correction, keep = _variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
     return joined("VarMeanBackward0", (var_p(input, axes, correction, keep), mean_p(input, axes, keep)))
 
@@ -507,7 +684,31 @@ def std_mean(
     input: Tensor, dim: Dims | bool = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: Scalar | None = None, axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the standard deviation and the mean."""
+    """Return the standard deviation and the mean, of all elements or of those along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; real or complex floating point.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    unbiased : bool, optional
+        An older form of `correction`: True stands for 1, False for 0.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    correction : int or float, optional
+        What is subtracted from the number of elements, 1 by default; see `std`.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(std, mean)``, each of the shape of `input` without `dim`.
+
+    Examples
+    --------
+    >>> adjoint.std_mean(adjoint.tensor([[1.0, 3.0], [2.0, 2.0]]), dim=1)
+    (tensor([1.4142, 0.0000]), tensor([2., 2.]))
+    """
     axes, correction, keep = _variance_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
     return joined("StdMeanBackward0", (std_p(input, axes, correction, keep), mean_p(input, axes, keep)))
 
@@ -540,11 +741,30 @@ def all(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Tell whether all elements, or all along `dim`, are true.
+    """Return whether all elements, or all along `dim`, are true.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype; every number but zero is true.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool (uint8 for uint8) and the shape of `input` without `dim`; true where there are no elements.
 
     Examples
     --------
-    >>> adjoint.tensor([[True, False], [True, True]]).all(dim=0)
+    >>> x = adjoint.tensor([[True, False], [True, True]])
+    >>> x.all()
+    tensor(False)
+    >>> x.all(dim=0)
     tensor([ True, False])
     """
     axes = dims_in(either(dim, axis), input.array.ndim)
@@ -555,12 +775,58 @@ def any(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Tell whether any element, or any along `dim`, is true."""
+    """Return whether any element, or any along `dim`, is true.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype; every number but zero is true.
+    dim : int or tuple of ints, optional
+        The dimensions to reduce; all by default.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool (uint8 for uint8) and the shape of `input` without `dim`; false where there are no elements.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[0, 0], [0, 3]])
+    >>> x.any()
+    tensor(True)
+    >>> x.any(dim=1)
+    tensor([False,  True])
+    """
     axes = dims_in(either(dim, axis), input.array.ndim)
     return into(out, any_p(input, axes, keepdim or keepdims))
 
 
 def count_nonzero(input: Tensor, dim: Dims = None, *, axis: Dims = None) -> Tensor:
-    """Count the elements that are not zero, all of them or along `dim`."""
+    """Return how many elements are not zero, of all or along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int or tuple of ints, optional
+        The dimensions to count along; all by default.
+
+    Returns
+    -------
+    Tensor
+        Of dtype int64 and the shape of `input` without `dim`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[0, 1, 2], [0, 0, 3]])
+    >>> adjoint.count_nonzero(x)
+    tensor(3)
+    >>> adjoint.count_nonzero(x, dim=1)
+    tensor([2, 1])
+    """
     dim = either(dim, axis)
     return count_nonzero_p(input, dims_in(dim, input.array.ndim), False)

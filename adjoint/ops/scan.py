@@ -216,12 +216,33 @@ def _scanned(primitive: Primitive, input: Tensor, dim: int | None, *params: obje
 def cumsum(
     input: Tensor, dim: int | None = None, *, dtype: object = None, out: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
-    """Add up the elements along `dim`, keeping every partial sum.
+    """Return the sums of all elements up to each place along a dimension.
+
+    ``result[k] = input[0] + ... + input[k]``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The dimension; negative ones count from the end.
+    dtype : dtype, optional
+        Converts `input` first. By default integers and booleans add up to int64.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
 
     Examples
     --------
     >>> adjoint.cumsum(adjoint.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 3., 6.])
+    >>> adjoint.tensor([[1, 2], [3, 4]]).cumsum(1)
+    tensor([[1, 3],
+            [3, 7]])
     """
     dim = either(dim, axis)
     if input.array.ndim and input.array.size:
@@ -352,12 +373,37 @@ def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *,
     out: Tensor | None = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Subtract each element from the next one along `dim`, `n` times over.
+    """Return the differences of neighbours along a dimension, taken `n` times.
+
+    Once is ``input[1:] - input[:-1]``; of booleans it is their exclusive or.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    n : int, default 1
+        How often; each time makes `dim` shorter by one.
+    dim : int, default -1
+        The dimension.
+    prepend, append : Tensor, optional
+        Joined to the beginning and the end of `input` along `dim` first.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Shorter than `input` along `dim` by `n`.
 
     Examples
     --------
-    >>> adjoint.diff(adjoint.tensor([1, 4, 9]))
-    tensor([3, 5])
+    >>> x = adjoint.tensor([1, 4, 9, 16])
+    >>> adjoint.diff(x)
+    tensor([3, 5, 7])
+    >>> x.diff(n=2)
+    tensor([2, 2])
+    >>> x.diff(prepend=adjoint.tensor([0]))
+    tensor([1, 3, 5, 7])
     """
     dim = either(dim, axis, -1)
     n = count_of(n, "n")
@@ -465,7 +511,36 @@ def _slopes(x: Tensor, axis: int, step: Tensor | float, order: int) -> Tensor:
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None) -> Tensor:
-    """Measure the area under `y`, with straight lines between the points, along `dim`."""
+    """Return the integral of `y` along a dimension by the trapezoidal rule.
+
+    ``Σ (x[k + 1] - x[k]) (y[k] + y[k + 1]) / 2``: the area under straight lines between the points.
+
+    Parameters
+    ----------
+    y : Tensor
+        Values at the points; not bool.
+    x : Tensor, optional
+        The points: a vector as long as `dim`, or a tensor that broadcasts with `y`.
+    dx : number, default 1
+        The distance of the points, if `x` is not given.
+    dim : int, default -1
+        The dimension to integrate along.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `y` without `dim`.
+
+    Examples
+    --------
+    >>> y = adjoint.tensor([0.0, 1.0, 4.0])
+    >>> adjoint.trapezoid(y)
+    tensor(3.)
+    >>> adjoint.trapezoid(y, adjoint.tensor([0.0, 1.0, 3.0]))
+    tensor(5.5000)
+    >>> adjoint.trapezoid(y, dx=0.5)
+    tensor(1.5000)
+    """
     dim = either(dim, axis, -1)
     axis = dim_in(dim, y.array.ndim)
     if y.array.shape[axis] == 0:

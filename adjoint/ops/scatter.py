@@ -179,13 +179,44 @@ def scatter(
     input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *,
     value: Operand | None = None, reduce: str | None = None, out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` with `src` written along `dim` where `index` names places.
+    """Return a copy of `input` with values written along a dimension by index.
+
+    In two dimensions with ``dim=1``: ``result[i, index[i, j]] = src[i, j]``. It is the reverse of `gather`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        Integers from 0 to the size of `dim`, that not included; as many dimensions as `input`.
+    src : Tensor or number
+        What is written: a tensor of the dtype of `input` that is at least as large as `index`, or one number.
+    value : number, optional
+        Another name of `src` for a number.
+    reduce : str, optional
+        "add" or "multiply" combines with what is there instead of replacing it; `scatter_reduce` is the modern form.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`. If an index occurs twice, either value may win.
+
+    Raises
+    ------
+    RuntimeError
+        If `index` is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
     >>> adjoint.scatter(adjoint.zeros(2, 3), 1, adjoint.tensor([[2], [0]]), 1.0)
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
+    >>> adjoint.zeros(3).scatter(0, adjoint.tensor([2, 0]), adjoint.tensor([5.0, 6.0]))
+    tensor([6., 0., 5.])
     """
     dim = dim if axis is None else either(dim, axis)
     given = value if src is None else src
@@ -200,7 +231,37 @@ def scatter_(
     input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *,
     value: Operand | None = None, reduce: str | None = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Write `src` along `dim` where `index` names places, in place."""
+    """Write values along a dimension by index, in place.
+
+    In two dimensions with ``dim=1``: ``input[i, index[i, j]] = src[i, j]``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        Integers from 0 to the size of `dim`, that not included; as many dimensions as `input`.
+    src : Tensor or number
+        What is written: a tensor of the dtype of `input` that is at least as large as `index`, or one number.
+    value : number, optional
+        Another name of `src` for a number.
+    reduce : str, optional
+        "add" or "multiply" combines with what is there instead of replacing it; `scatter_reduce_` is the modern form.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> labels = adjoint.tensor([2, 0])
+    >>> adjoint.zeros(2, 3).scatter_(1, labels.unsqueeze(1), 1.0)
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
     dim = dim if axis is None else either(dim, axis)
     given = value if src is None else src
     if reduce is not None:
@@ -223,7 +284,33 @@ def scatter_add(
     input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` with `src` added along `dim` where `index` names places; names may repeat."""
+    """Return a copy of `input` with values added along a dimension by index.
+
+    In two dimensions with ``dim=1``: ``result[i, index[i, j]] += src[i, j]``; what an index names repeatedly adds up.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        Integers from 0 to the size of `dim`, that not included; as many dimensions as `input`.
+    src : Tensor
+        Of the dtype of `input`, and at least as large as `index`.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.zeros(3).scatter_add(0, adjoint.tensor([0, 2, 0]), adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
     dim = dim if axis is None else either(dim, axis)
     axis, values = _scatter_operands(input, dim, index, src, "scatter_add")
     return into(out, scatter_add_p(input, values, index, axis))
@@ -232,7 +319,31 @@ def scatter_add(
 def scatter_add_(
     input: Tensor, dim: int | None = None, index: Any = None, src: Operand | None = None, *, axis: int | None = None
 ) -> Tensor:
-    """Add `src` along `dim` where `index` names places, in place."""
+    """Add values along a dimension by index, in place.
+
+    In two dimensions with ``dim=1``: ``input[i, index[i, j]] += src[i, j]``; what an index names repeatedly adds up.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        Integers from 0 to the size of `dim`, that not included; as many dimensions as `input`.
+    src : Tensor
+        Of the dtype of `input`, and at least as large as `index`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> adjoint.zeros(3).scatter_add_(0, adjoint.tensor([0, 2, 0]), adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
     dim = dim if axis is None else either(dim, axis)
     axis, values = _scatter_operands(input, dim, index, src, "scatter_add_")
     return _scatter_add_(input, values, index, axis)
@@ -391,7 +502,30 @@ def scatter_reduce_(
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Return `input` with elements written as if it had one dimension."""
+    """Return a copy of `input` with elements written as if it had one dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    index : Tensor
+        Integers, places in the flattened `input`; negative ones count from the end.
+    source : Tensor
+        Of the dtype of `input`, with as many elements as `index`.
+    accumulate : bool, default False
+        Whether to add to what is there instead of replacing it.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 2).put(adjoint.tensor([0, -1]), adjoint.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     if is_batch(index):
         check_index(index, "put_")
         size = math.prod(input.array.shape)

@@ -122,9 +122,33 @@ ordered_p: Primitive = parametric(
 
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = None) -> Tensor:
-    """Copy `input`; gradients flow through the copy.
+    """Return a copy of `input` with memory of its own.
 
-    The copy's dimensions lie in memory as those of `input` do, unless `memory_format` says otherwise.
+    The copy is part of the graph: its gradient flows back to `input` unchanged. For a copy without history, use
+    ``input.detach().clone()``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    memory_format : memory_format, optional
+        The memory layout of the copy. By default (``preserve_format``) that of `input`, if no element is there twice.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape, dtype and device.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x.clone()
+    >>> y[0] = 5.0
+    >>> x
+    tensor([1., 2.], requires_grad=True)
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([0., 1.])
     """
     if memory_format is None or memory_format is layout.preserve_format:
         return clone_p(input)
@@ -149,7 +173,29 @@ contiguous_p: Primitive = unary(
 
 
 def contiguous(input: Tensor, memory_format: MemoryFormat = None) -> Tensor:
-    """Return `input` in row-major memory, or in that of a memory format: itself if it already is."""
+    """Return `input` in row-major memory, or in that of a memory format: itself if it already is.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    memory_format : memory_format, optional
+        The memory layout, ``contiguous_format`` (row-major) by default; ``channels_last`` and ``channels_last_3d`` need
+        4 and 5 dimensions.
+
+    Returns
+    -------
+    Tensor
+        `input` itself, or a copy of the same shape that gradients flow through.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(6).reshape(2, 3).t()
+    >>> x.is_contiguous(), x.stride()
+    (False, (1, 3))
+    >>> x.contiguous().stride()
+    (2, 1)
+    """
     if memory_format is None or memory_format is layout.contiguous_format:
         return input if input.array.flags.c_contiguous else contiguous_p(input)
     if memory_format is layout.preserve_format:
@@ -166,7 +212,19 @@ conj_p: Primitive = unary(
 
 
 def conj(input: Tensor) -> Tensor:
-    """Return the complex conjugate, computed now (torch only notes it); a real tensor is its own.
+    """Return the complex conjugate of each element.
+
+    It is computed at once, where PyTorch marks a view that computes it later. A real tensor is its own conjugate.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        A new tensor of the same shape and dtype; `input` itself if it is real.
 
     Examples
     --------
@@ -310,7 +368,30 @@ def _lies_as(array: Array, shape: tuple[int, ...]) -> bool:
 
 
 def view(input: Tensor, *shape: Any, dtype: DTypeArg | DType | None = None, size: Ints | None = None) -> Tensor:
-    """Look at the same memory in another shape, or as another dtype.
+    """Return a view of the same memory in another shape, or as another dtype.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    *shape : int or sequence of ints
+        The new sizes, with as many elements in all. One of them may be -1: it follows from the others. A single dtype
+        stands for `dtype`.
+    dtype : dtype, optional
+        Reads the bytes as another dtype. The last dimension grows or shrinks by the ratio of the element sizes.
+    size : sequence of ints, optional
+        Another way to pass `shape`.
+
+    Returns
+    -------
+    Tensor
+        A view: writes to it change `input`, and the other way round.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of elements differs, or the strides of `input` do not allow the shape without a copy; `reshape`
+        copies then.
 
     Examples
     --------
@@ -319,6 +400,8 @@ def view(input: Tensor, *shape: Any, dtype: DTypeArg | DType | None = None, size
     >>> x
     tensor([[1., 0., 0.],
             [0., 0., 0.]])
+    >>> adjoint.tensor([1.0, -2.0]).view(adjoint.int32)
+    tensor([ 1065353216, -1073741824], dtype=adjoint.int32)
     """
     array = input.array
     if shape and type(shape[0]) is int and not modes.unusual and array.flags.c_contiguous and min(shape) >= -1:
@@ -344,7 +427,24 @@ _dtype_type = dtype
 
 
 def reshape(input: Tensor, *args: Any, shape: Ints | None = None) -> Tensor:
-    """Give `input` another shape: a view of its memory where that is possible, otherwise a copy.
+    """Return `input` in another shape: a view of its memory where that is possible, otherwise a copy.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    shape : int... or sequence of ints
+        The new sizes, with as many elements in all. One of them may be -1: it follows from the others.
+
+    Returns
+    -------
+    Tensor
+        The elements in the same row-major order.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of elements differs.
 
     Examples
     --------
@@ -366,24 +466,83 @@ def reshape(input: Tensor, *args: Any, shape: Ints | None = None) -> Tensor:
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """View `input` in the shape of `other`."""
+    """View `input` in the shape of `other`: ``input.view(other.shape)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    other : Tensor
+        Only its shape counts; it has as many elements.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of elements differs, or the strides of `input` do not allow the shape without a copy.
+
+    Examples
+    --------
+    >>> adjoint.arange(4).view_as(adjoint.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     require_tensor(other, "other", "view_as")
     return view(input, other.array.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """Reshape `input` to the shape of `other`."""
+    """Reshape `input` to the shape of `other`: ``input.reshape(other.shape)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    other : Tensor
+        Only its shape counts; it has as many elements.
+
+    Returns
+    -------
+    Tensor
+        A view of `input` where that is possible, otherwise a copy.
+
+    Examples
+    --------
+    >>> adjoint.arange(4).reshape_as(adjoint.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     require_tensor(other, "other", "reshape_as")
     return reshape(input, other.array.shape)
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Make one dimension of those from `start_dim` to `end_dim`.
+    """Merge the dimensions from `start_dim` to `end_dim` into one.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype; a number becomes a vector of one element.
+    start_dim : int, default 0
+        The first dimension to merge.
+    end_dim : int, default -1
+        The last dimension to merge, included.
+
+    Returns
+    -------
+    Tensor
+        A view where that is possible, otherwise a copy; `input` itself if there is only one dimension to merge.
 
     Examples
     --------
     >>> adjoint.zeros(2, 3, 4).flatten(1).shape
     adjoint.Size([2, 12])
+    >>> adjoint.zeros(2, 3, 4).flatten().shape
+    adjoint.Size([24])
     """
     try:
         array = input.array
@@ -407,12 +566,53 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 def ravel(input: Tensor) -> Tensor:
-    """Return all elements in one dimension: a view if the memory is in order, otherwise a copy."""
+    """Return all elements in one dimension, in row-major order.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(input.numel(),)``: a view if `input` is contiguous, otherwise a copy.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1, 2], [3, 4]]).ravel()
+    tensor([1, 2, 3, 4])
+    """
     return reshape_p(contiguous(input), (input.array.size,))
 
 
 def unflatten(input: Tensor, dim: int | None = None, sizes: Ints | None = None, *, axis: int | None = None) -> Tensor:
-    """Split one dimension into several; one of `sizes` may be -1."""
+    """Split one dimension into several.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The dimension to split.
+    sizes : sequence of ints
+        The sizes of its parts; their product is the size of `dim`. One of them may be -1: it follows from the others.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `sizes` do not multiply to the size of `dim`.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 12).unflatten(1, (3, -1)).shape
+    adjoint.Size([2, 3, 4])
+    """
     dim = dim if axis is None else either(dim, axis)
     shape = input.array.shape
     d = dim_in(dim, len(shape))
@@ -480,13 +680,37 @@ def _lead(x: Value, rank: int) -> Value:
 
 
 def expand(input: Tensor, *args: Ints, size: Ints | None = None, implicit: bool = False) -> Tensor:
-    """Repeat dimensions of size 1 without using memory; -1 keeps a size as it is.
+    """Repeat dimensions of size 1 without using memory.
+
+    The result has stride 0 along repeated dimensions: one element of memory stands for many. The gradient of `input` is
+    the sum over the repetitions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    size : int... or sequence of ints
+        The wanted sizes. New dimensions come in front; -1 leaves a dimension as it is.
+    implicit : bool, default False
+        Ignored; PyTorch has it.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`. Clone it before writing to it in place.
+
+    Raises
+    ------
+    RuntimeError
+        If a dimension whose size is not 1 would change, or there are fewer sizes than dimensions.
 
     Examples
     --------
     >>> adjoint.tensor([[1], [2]]).expand(2, 3)
     tensor([[1, 1, 1],
             [2, 2, 2]])
+    >>> adjoint.tensor([1, 2]).expand(3, -1).shape
+    adjoint.Size([3, 2])
     """
     wanted = sizes_from(args, size)
     existing = input.array.shape
@@ -514,13 +738,56 @@ def expand(input: Tensor, *args: Ints, size: Ints | None = None, implicit: bool 
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Expand `input` to the shape of `other`."""
+    """Expand `input` to the shape of `other`: ``input.expand(other.shape)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    other : Tensor
+        Only its shape counts; `input` broadcasts to it.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1], [2]]).expand_as(adjoint.zeros(2, 3))
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
     require_tensor(other, "other", "expand_as")
     return expand(input, other.array.shape)
 
 
 def broadcast_to(input: Tensor, *args: Ints, size: Ints | None = None) -> Tensor:
-    """Expand `input` to a shape that it broadcasts to."""
+    """Expand `input` to a shape that it broadcasts to.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    size : sequence of ints
+        The wanted shape; -1 leaves a dimension as it is.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`, as from `Tensor.expand`.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` does not broadcast to the shape.
+
+    Examples
+    --------
+    >>> adjoint.broadcast_to(adjoint.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     if not args and size is None:
         raise missing("broadcast_to", "size")
     if args and not isinstance(args[0], tuple | list):
@@ -530,6 +797,23 @@ def broadcast_to(input: Tensor, *args: Ints, size: Ints | None = None) -> Tensor
 
 def broadcast_shapes(*shapes: Any) -> Any:
     """Return the shape that tensors of these shapes broadcast to.
+
+    Shapes are aligned at the last dimension. Sizes that meet are equal, or one of them is 1.
+
+    Parameters
+    ----------
+    *shapes : sequence of ints or int
+        An int stands for a shape of one dimension.
+
+    Returns
+    -------
+    Size
+        The broadcast shape.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not broadcast.
 
     Examples
     --------
@@ -560,7 +844,33 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Expand tensors to the shape that they broadcast to."""
+    """Expand tensors to the shape that they broadcast to.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Shapes that broadcast.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of the tensors, all of the same shape.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not broadcast.
+
+    Examples
+    --------
+    >>> x, y = adjoint.broadcast_tensors(adjoint.tensor([1, 2]), adjoint.tensor([[3], [4]]))
+    >>> x
+    tensor([[1, 2],
+            [1, 2]])
+    >>> y
+    tensor([[3, 3],
+            [4, 4]])
+    """
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     require_all_tensors(tensors)

@@ -76,7 +76,23 @@ def _zeros(g: Array, shape: Shape) -> Array:
 def index_select(
     input: Tensor, dim: int | None = None, index: Any = None, *, out: Out = None, axis: int | None = None
 ) -> Tensor:
-    """Copy the slices along `dim` that a vector names.
+    """Return slices along a dimension by index.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        A vector of integers from 0 to the size of `dim`, that not included; they may repeat.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        A copy, along `dim` as long as `index`. Where a slice is chosen more than once, its gradients add up.
 
     Examples
     --------
@@ -194,7 +210,34 @@ def index_add_(
     input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, alpha: Operand = 1,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Add `alpha` times slices of `source` where a vector names them, in place."""
+    """Add slices of `source` to slices of `input`, in place.
+
+    With ``dim=0``: ``input[index[k]] += alpha * source[k]`` for every k; what an index names repeatedly adds up.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        A vector of integers from 0 to the size of `dim`, that not included.
+    source : Tensor
+        Of the dtype of `input`, and of its shape but along `dim`, where it is as long as `index`.
+    alpha : number, default 1
+        A factor for `source`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(3)
+    >>> x.index_add_(0, adjoint.tensor([0, 2, 0]), adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
     dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_add_")
     return _index_add_(input, source if alpha == 1 else source * alpha, index, axis)
@@ -214,7 +257,33 @@ def index_copy(
 def index_copy_(
     input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, axis: int | None = None
 ) -> Tensor:
-    """Write slices of `source` where a vector names them, in place."""
+    """Write slices of `source` to slices of `input`, in place.
+
+    With ``dim=0``: ``input[index[k]] = source[k]`` for every k.
+
+    Parameters
+    ----------
+    input : Tensor
+        Overwritten.
+    dim : int
+        The dimension; negative ones count from the end.
+    index : Tensor
+        A vector of integers from 0 to the size of `dim`, that not included, each at most once.
+    source : Tensor
+        Of the dtype of `input`, and of its shape but along `dim`, where it is as long as `index`.
+
+    Returns
+    -------
+    Tensor
+        `input` itself.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(2, 3)
+    >>> x.index_copy_(1, adjoint.tensor([2, 0]), adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 0., 1.],
+            [4., 0., 3.]])
+    """
     dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_copy_")
     return _index_copy_(input, source, index, axis)

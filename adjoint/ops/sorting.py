@@ -76,7 +76,27 @@ def sort(
     input: Tensor, dim: Dims = -1, descending: bool = False, stable: bool | None = None, *, out: Out = None,
     axis: Dims = None,
 ) -> Any:  # fmt: skip
-    """Sort along `dim`; return values and the indices they came from. Equal elements keep their order.
+    """Sort along a dimension; return the values and the indices they came from.
+
+    NaN counts as larger than every number. Equal elements keep their order.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not complex.
+    dim : int, default -1
+        The dimension to sort along.
+    descending : bool, default False
+        Whether the largest come first.
+    stable : bool, optional
+        Ignored: the sort is always stable.
+    out : tuple of Tensor, optional
+        A tensor for values and one for indices; written to, and returned.
+
+    Returns
+    -------
+    return_types.sort
+        The named tuple ``(values, indices)``, both of the shape of `input`; gradients flow through the values.
 
     Examples
     --------
@@ -97,7 +117,27 @@ def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the indices that sort along `dim`.
+    """Return the indices that sort along a dimension.
+
+    NaN counts as larger than every number. Equal elements keep their order.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not complex.
+    dim : int, default -1
+        The dimension to sort along.
+    descending : bool, default False
+        Whether the largest come first.
+    stable : bool, default False
+        Ignored: the sort is always stable.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of dtype int64 and the shape of `input`: ``input.gather(dim, indices)`` is sorted.
 
     Examples
     --------
@@ -117,12 +157,41 @@ def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Out | Outs = None,
     axis: int | None = None,
 ) -> Any:  # fmt: skip
-    """Return the `k` largest (or smallest) elements along `dim`, best first, and their indices.
+    """Return the `k` largest or smallest elements along a dimension, best first, and their indices.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not bool or complex. NaN counts as larger than every number.
+    k : int
+        How many, from 0 to the size of `dim`.
+    dim : int, default -1
+        The dimension to search.
+    largest : bool, default True
+        False for the smallest.
+    sorted : bool, default True
+        Ignored: the result is always sorted.
+    out : tuple of Tensor, optional
+        A tensor for values and one for indices; written to, and returned.
+
+    Returns
+    -------
+    return_types.topk
+        The named tuple ``(values, indices)``, of size `k` along `dim`; gradients flow through the values.
+
+    Raises
+    ------
+    RuntimeError
+        If `k` is out of range.
 
     Examples
     --------
-    >>> adjoint.topk(adjoint.tensor([1, 4, 2]), 2).values
-    tensor([4, 2])
+    >>> values, indices = adjoint.topk(adjoint.tensor([1, 4, 2]), 2)
+    >>> values, indices
+    (tensor([4, 2]), tensor([1, 2]))
+    >>> adjoint.tensor([[1, 4, 2], [6, 5, 7]]).topk(1, largest=False).values
+    tensor([[1],
+            [5]])
     """
     if input.array.dtype.kind == "b":
         raise RuntimeError("topk does not support bool dtypes on CPU; convert the input with .to(adjoint.uint8)")
@@ -144,12 +213,37 @@ def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the `k`-th smallest element along `dim`, counted from 1, and its index.
+    """Return the `k`-th smallest element along a dimension, and its index.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape; not bool or complex. NaN counts as larger than every number.
+    k : int
+        Counted from 1 to the size of `dim`.
+    dim : int, default -1
+        The dimension to search.
+    keepdim : bool, default False
+        Whether reduced dimensions stay, at size 1.
+    out : tuple of Tensor, optional
+        A tensor for values and one for indices; written to, and returned.
+
+    Returns
+    -------
+    return_types.kthvalue
+        The named tuple ``(values, indices)``, each of the shape of `input` without `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        If `k` is out of range.
 
     Examples
     --------
-    >>> adjoint.kthvalue(adjoint.tensor([3, 1, 2]), 2).values
-    tensor(2)
+    >>> adjoint.kthvalue(adjoint.tensor([3, 1, 2]), 2)
+    adjoint.return_types.kthvalue(
+    values=tensor(2),
+    indices=tensor(2))
     """
     dim, keepdim = either(dim, axis, -1), keepdim or keepdims
     if out is not None:
@@ -207,12 +301,39 @@ def searchsorted(
     sorted_sequence: Tensor, input: Operand, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Any = None, out: Tensor | None = None, self: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Return where each value would be inserted to keep a sequence (or one per row) sorted.
+    """Return where each value would be inserted to keep a sequence sorted.
+
+    With ``right=False`` place i is such that ``sequence[i - 1] < value <= sequence[i]``; with ``right=True`` such that
+    ``sequence[i - 1] <= value < sequence[i]``.
+
+    Parameters
+    ----------
+    sorted_sequence : Tensor
+        One increasing sequence, or many of shape ``(..., n)``, one for each row of `input`.
+    input : Tensor or number
+        The values to place: any shape for one sequence, otherwise ``(..., m)``.
+    out_int32 : bool, default False
+        Whether the result is int32 instead of int64.
+    right : bool, default False
+        Whether a value goes after elements equal to it.
+    side : str, optional
+        "left" or "right", NumPy's form of `right`.
+    sorter : Tensor, optional
+        The indices that sort an unsorted `sorted_sequence`, of its shape, as from `argsort`.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Places from 0 to n, of the shape of `input`.
 
     Examples
     --------
     >>> adjoint.searchsorted(adjoint.tensor([1, 3, 5]), adjoint.tensor([3, 6]))
     tensor([1, 3])
+    >>> adjoint.searchsorted(adjoint.tensor([1, 3, 5]), adjoint.tensor([3, 6]), right=True)
+    tensor([2, 3])
     """
     require_tensor(sorted_sequence, "sorted_sequence", "searchsorted")
     if input is None or isinstance(input, list | tuple | dict | str):
@@ -252,7 +373,34 @@ def searchsorted(
 def bucketize(
     input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """Return between which of the sorted `boundaries` each value lies."""
+    """Return between which of the sorted `boundaries` each value lies.
+
+    With ``right=False`` bucket i is ``boundaries[i - 1] < value <= boundaries[i]``; with ``right=True`` it is
+    ``boundaries[i - 1] <= value < boundaries[i]``.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        The values, of any shape.
+    boundaries : Tensor
+        An increasing vector of n elements.
+    out_int32 : bool, default False
+        Whether the result is int32 instead of int64.
+    right : bool, default False
+        Whether a value equal to a boundary belongs to the bucket after it.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Buckets from 0 to n, of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.bucketize(adjoint.tensor([0, 3, 4, 9]), adjoint.tensor([1, 3, 5]))
+    tensor([0, 1, 2, 3])
+    """
     require_tensor(boundaries, "boundaries", "bucketize")
     if boundaries.array.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.array.ndim})")
@@ -272,12 +420,36 @@ def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
-    """Return the distinct elements, or slices along `dim`, in order; where each came from; how many there were.
+    """Return the distinct elements, or the distinct slices along `dim`, in increasing order.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    sorted : bool, default True
+        Ignored: the result is always sorted.
+    return_inverse : bool, default False
+        Whether to return, for each element of `input`, its index in the result.
+    return_counts : bool, default False
+        Whether to return how often each one occurs.
+    dim : int, optional
+        Compares slices along this dimension. By default `input` is flattened.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        The distinct elements; then, as far as wanted, the inverse and the counts. None of them has a gradient.
 
     Examples
     --------
-    >>> adjoint.unique(adjoint.tensor([2, 1, 2]), return_counts=True)
-    (tensor([1, 2]), tensor([1, 2]))
+    >>> x = adjoint.tensor([2, 1, 2])
+    >>> adjoint.unique(x)
+    tensor([1, 2])
+    >>> adjoint.unique(x, return_inverse=True, return_counts=True)
+    (tensor([1, 2]), tensor([1, 0, 1]), tensor([1, 2]))
+    >>> adjoint.unique(adjoint.tensor([[1, 2], [0, 5], [1, 2]]), dim=0)
+    tensor([[0, 5],
+            [1, 2]])
     """
     found = opaque("unique", _unique, input, return_inverse, return_counts, dim)
     return _results(input, list(found))
@@ -332,7 +504,27 @@ def isin(
     invert: bool = False, element: Operand | None = None, test_element: Operand | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return which elements occur among `test_elements`.
+    """Return for each element whether it occurs among `test_elements`.
+
+    Parameters
+    ----------
+    elements : Tensor or number
+        The elements to look up, of any shape.
+    test_elements : Tensor or number
+        What they are compared with, of any shape. At least one of the two is a tensor.
+    assume_unique : bool, default False
+        Ignored; PyTorch is faster if both hold distinct elements.
+    invert : bool, default False
+        Whether to negate the result.
+    element, test_element : optional
+        Other names of `elements` and `test_elements`, where these are numbers.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool and the shape of `elements`.
 
     Examples
     --------
@@ -353,13 +545,30 @@ def isin(
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
-    """Return the index of every element that is not zero: one row each, or one tensor per dimension.
+    """Return the indices of the elements that are not zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    as_tuple : bool, default False
+        Whether to return a vector for each dimension, ready to index with: ``x[x.nonzero(as_tuple=True)]``.
+    out : Tensor, optional
+        Written to, and returned.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        An int64 tensor of shape ``(k, input.dim())`` with a row for each of the k elements; or a tuple of its columns.
 
     Examples
     --------
-    >>> adjoint.nonzero(adjoint.tensor([[0, 5], [7, 0]]))
+    >>> x = adjoint.tensor([[0, 5], [7, 0]])
+    >>> adjoint.nonzero(x)
     tensor([[0, 1],
             [1, 0]])
+    >>> x.nonzero(as_tuple=True)
+    (tensor([0, 1]), tensor([1, 0]))
     """
     place = device_of(input.array)
     if as_tuple:
