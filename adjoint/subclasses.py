@@ -247,6 +247,9 @@ class Dispatching:
         return self._function.__name__
 
 
+Dispatching.__name__ = "function"  # what `help` calls it
+
+
 class NamingDispatching(Dispatching):
     """A public function that is Python code in PyTorch, where handlers get every optional argument by name."""
 
@@ -256,6 +259,9 @@ class NamingDispatching(Dispatching):
     @functools.cached_property
     def _signature(self) -> inspect.Signature:
         return inspect.signature(self._function)
+
+
+NamingDispatching.__name__ = "function"
 
 
 class ModeDispatching(Dispatching):

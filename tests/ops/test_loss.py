@@ -280,3 +280,27 @@ def test_frozen() -> None:
     np.testing.assert_allclose(loss.item(), 0.40760597, rtol=1e-6)
     np.testing.assert_allclose(x.grad.numpy(), [[0.09003057, 0.24472848, -0.33475900]], rtol=1e-5)
     assert loss.grad_fn.name() == "NllLossBackward0"
+
+
+@pytest.mark.parametrize("ignored", [-100, -1, 1, 4, 9, 37])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("form", ["eager", "differentiable", "compiled"])
+def test_ignored_labels_touch_no_other_row(ignored: int, reduction: str, form: str) -> None:
+    """Labels to be ignored may be any number; one beyond the classes names an element of a later row, flattened."""
+    labels = adjoint.tensor([0, ignored, 3, ignored, 2, 0, 3, 2])
+    kept = labels != ignored
+
+    def gradient(x: adjoint.Tensor, y: adjoint.Tensor) -> adjoint.Tensor:
+        loss = adjoint.nn.functional.cross_entropy(x, y, ignore_index=ignored, reduction=reduction)
+        weights = adjoint.arange(1.0, loss.numel() + 1).reshape(loss.shape)
+        found = adjoint.autograd.grad((loss * weights).sum(), x, create_graph=form == "differentiable")[0]
+        return found.detach()
+
+    x = adjoint.randn(8, 4)
+    whole = adjoint.compile(gradient) if form == "compiled" else gradient
+    found = whole(x.clone().requires_grad_(), labels)
+    assert not found[~kept].any()
+    alone = x[kept].requires_grad_()
+    losses = adjoint.nn.functional.cross_entropy(alone, labels[kept], reduction=reduction)
+    weights = adjoint.arange(1.0, 9.0)[kept] if reduction == "none" else adjoint.ones(())
+    adjoint.testing.assert_close(found[kept], adjoint.autograd.grad((losses * weights).sum(), alone)[0])
