@@ -86,7 +86,29 @@ def real(input: Tensor) -> Tensor:
 
 
 def imag(input: Tensor) -> Tensor:
-    """View the imaginary part."""
+    """View the imaginary part of a complex tensor.
+
+    Parameters
+    ----------
+    input : Tensor
+        A complex tensor of any shape.
+
+    Returns
+    -------
+    Tensor
+        A real view of the same shape: writing into it writes into `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor is not complex.
+
+    Examples
+    --------
+    >>> z = adjoint.tensor([1 + 2j, 3 - 4j])
+    >>> z.imag
+    tensor([ 2., -4.])
+    """
     if input.array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return select_p(view_as_real_p(input), input.array.ndim, 1)

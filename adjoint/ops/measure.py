@@ -317,7 +317,7 @@ def norm(
     >>> x = adjoint.tensor([[3.0, 4.0], [6.0, 8.0]])
     >>> adjoint.norm(x, dim=1)
     tensor([ 5., 10.])
-    >>> adjoint.norm(x, p=float("inf"))
+    >>> adjoint.norm(x, p=adjoint.inf)
     tensor(8.)
     """
     if isinstance(p, TensorBase) and p.array.ndim:

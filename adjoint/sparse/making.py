@@ -244,7 +244,20 @@ class _typed(type):
         return isinstance(value, SparseTensor) and value.dtype is cls.dtype
 
 
+_DOC = """Makes sparse {dtype} tensors and recognizes them: the older form of `sparse_coo_tensor`.
+
+Parameters
+----------
+*args
+    Indices, values and a size, as `sparse_coo_tensor` takes them; or a size alone.
+
+Examples
+--------
+>>> s = adjoint.sparse_coo_tensor([[0, 1]], adjoint.ones(2), dtype=adjoint.{dtype})
+>>> isinstance(s, adjoint.sparse.{name})
+True
+"""
 typed = {
-    f"{d.title}Tensor": _typed(f"{d.title}Tensor", (), {"dtype": d, "__doc__": f"Makes sparse {d.name} tensors."})
-    for d in ALL
+    name: _typed(name, (), {"dtype": d, "__doc__": _DOC.format(dtype=d.name, name=name)})
+    for d, name in ((d, f"{d.title}Tensor") for d in ALL)
 }
