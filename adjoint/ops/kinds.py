@@ -79,34 +79,51 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 
 def real(input: Tensor) -> Tensor:
-    """View the real part; a real tensor is its own."""
+    """Return the real part as a view that shares memory.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` and the real dtype; `input` itself if it is real.
+
+    Examples
+    --------
+    >>> z = adjoint.tensor([1 + 2j, 3 - 4j])
+    >>> adjoint.real(z)
+    tensor([1., 3.])
+    """
     if input.array.dtype.kind != "c":
         return input
     return select_p(view_as_real_p(input), input.array.ndim, 0)
 
 
 def imag(input: Tensor) -> Tensor:
-    """View the imaginary part of a complex tensor.
+    """Return the imaginary part as a view that shares memory.
 
     Parameters
     ----------
     input : Tensor
-        A complex tensor of any shape.
+        Of any shape and a complex dtype.
 
     Returns
     -------
     Tensor
-        A real view of the same shape: writing into it writes into `input`.
+        Of the shape of `input` and the real dtype.
 
     Raises
     ------
     RuntimeError
-        If the tensor is not complex.
+        If `input` is not complex.
 
     Examples
     --------
     >>> z = adjoint.tensor([1 + 2j, 3 - 4j])
-    >>> z.imag
+    >>> adjoint.imag(z)
     tensor([ 2., -4.])
     """
     if input.array.dtype.kind != "c":
