@@ -460,7 +460,7 @@ def conv1d(
     stride : int, default 1
         Step of the kernels.
     padding : int or {"same", "valid"}, default 0
-        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` keeps the size, for a stride of 1.
+        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` leaves the size as it is, for a stride of 1.
     dilation : int, default 1
         Step between the elements of a kernel.
     groups : int, default 1
@@ -507,7 +507,7 @@ def conv2d(
     stride : int or tuple of int, default 1
         Step of the kernels.
     padding : int, tuple of int or {"same", "valid"}, default 0
-        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` keeps the size, for a stride of 1.
+        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` leaves the size as it is, for a stride of 1.
     dilation : int or tuple of int, default 1
         Step between the elements of a kernel.
     groups : int, default 1
@@ -553,7 +553,7 @@ def conv3d(
     stride : int or tuple of int, default 1
         Step of the kernels.
     padding : int, tuple of int or {"same", "valid"}, default 0
-        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` keeps the size, for a stride of 1.
+        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` leaves the size as it is, for a stride of 1.
     dilation : int or tuple of int, default 1
         Step between the elements of a kernel.
     groups : int, default 1
