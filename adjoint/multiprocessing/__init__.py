@@ -61,7 +61,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     _chosen[0] = new_strategy
 
 
-def set_start_method(method: str | None, force: bool = False) -> None:
+def set_start_method(method: str | None, force: bool = False) -> None:  # type: ignore[no-redef]  # in place of Python's
     """Choose how new processes start, as Python's function of this name does.
 
     Parameters
