@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from importlib.util import find_spec
 from typing import Any
@@ -32,6 +33,8 @@ def _doctest_names(doctest_namespace: dict[str, Any]) -> None:
 
     import adjoint
 
+    # Python's, as at a reader's prompt: modules such as adjoint itself have their own float, sum or isinstance.
+    doctest_namespace.update({name: value for name, value in vars(builtins).items() if not name.startswith("_")})
     doctest_namespace["adjoint"] = adjoint
     doctest_namespace["np"] = np
 

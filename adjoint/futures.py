@@ -22,6 +22,13 @@ class Future(Generic[T]):
 
     Callbacks are called once, by the thread that brings the value or by one that waits for theirs.
 
+    Parameters
+    ----------
+    devices : list, optional
+        Devices of tensors in the value; other than the CPU none is accepted.
+    fetch : callable, optional
+        Function without arguments that returns the value; the first `wait` calls it.
+
     Examples
     --------
     >>> future = adjoint.futures.Future()
@@ -161,7 +168,28 @@ def wait_all(futures: list[Future[Any]]) -> list[Any]:
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return the future of the list of these futures, there once all of them are."""
+    """Return one future for a list of futures.
+
+    Parameters
+    ----------
+    futures : list of Future
+        Those to wait for.
+
+    Returns
+    -------
+    Future
+        Done once all are; its value is `futures`, as a list.
+
+    Examples
+    --------
+    >>> from adjoint.futures import Future, collect_all
+    >>> first, second = Future(), Future()
+    >>> both = collect_all([first, second])
+    >>> first.set_result(1)
+    >>> second.set_result(2)
+    >>> [future.value() for future in both.wait()]
+    [1, 2]
+    """
     if not isinstance(futures, list | tuple) or not all(isinstance(future, Future) for future in futures):
         raise TypeError(f"collect_all(): incompatible function arguments: {futures!r} is not a list of futures")
 

@@ -74,12 +74,26 @@ if TYPE_CHECKING:
 class Tensor(TensorBase):
     """An array of numbers that records what is computed from it.
 
+    Programs make tensors by `tensor`, `zeros`, `rand` and the like. The class itself makes tensors of the default
+    dtype, from sizes or from data.
+
+    Parameters
+    ----------
+    *args : int or sequence
+        ``Tensor(2, 3)`` is uninitialized memory of shape (2, 3), ``Tensor([2, 3])`` has the elements 2 and 3.
+    device : device or str, optional
+        Where to make it; the CPU by default.
+    **kwargs
+        Those of subclasses.
+
     Examples
     --------
     >>> x = adjoint.tensor(2.0, requires_grad=True)
     >>> (x**2 * 2 + 1).backward()
     >>> x.grad
     tensor(8.)
+    >>> adjoint.Tensor([2, 3])
+    tensor([2., 3.])
     """
 
     __module__ = "adjoint"

@@ -1,8 +1,7 @@
 """Names that programs use have complete docstrings: summary, parameters, returns, an example.
 
 `documented.txt` holds the names that at least three of 48 public repositories use. ``python -m tests.test_documented
-[PREFIX ...]`` lists what their docstrings lack; ``--write`` writes the names that lack something to
-``undocumented.txt``, a list that may only shrink. Constants and data types are listed in ``docs/reference``.
+[PREFIX ...]`` lists what their docstrings lack. Constants and data types are listed in ``docs/reference``.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ MISSING = {
     "backends.cuda.sdp_kernel", "distributed.rpc.init_rpc", "distributed.rpc.rpc_async", "distributed.rpc.shutdown",
     "distributed.tensor.DTensor",
 }  # fmt: skip
-LEFT = Path(__file__).with_name("undocumented.txt")
-UNDOCUMENTED = frozenset(LEFT.read_text().split()) if LEFT.exists() else frozenset()
 # Attributes that objects get as they are made, described by the docstring of the class.
 ATTRIBUTES = {
     "autograd.function.FunctionCtx.needs_input_grad", "autograd.function.FunctionCtx.saved_tensors",
@@ -120,15 +117,12 @@ def pages() -> str:
 
 @pytest.mark.parametrize("path", [name for name in names() if name not in MISSING])
 def test_docstring_is_complete(path: str, pages: str) -> None:
-    assert path in UNDOCUMENTED or lacks(path, pages) == []
+    assert lacks(path, pages) == []
 
 
 def main(prefixes: list[str]) -> None:
     """Print what is lacking, by name."""
     text, count = reference(), 0
-    if prefixes == ["--write"]:
-        LEFT.write_text("".join(f"{name}\n" for name in names() if name not in MISSING and lacks(name, text)))
-        return
     for path in names():
         if path not in MISSING and (not prefixes or path.startswith(tuple(prefixes))):
             wrong = lacks(path, text)

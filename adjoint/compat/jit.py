@@ -27,16 +27,40 @@ _T = TypeVar("_T")
 def script(obj: _T, *args: Any, **kwargs: Any) -> _T:
     """Return the function or module as it is: it runs as Python.
 
+    Parameters
+    ----------
+    obj : callable or Module
+        What to script.
+
+    Returns
+    -------
+    callable or Module
+        `obj`.
+
     Examples
     --------
-    >>> adjoint.jit.script(len) is len
+    >>> def double(x):
+    ...     return x * 2
+    >>> adjoint.jit.script(double)(adjoint.ones(2))
+    tensor([2., 2.])
+    >>> adjoint.jit.script(double) is double
     True
     """
     return obj
 
 
 class ScriptModule(Module):
-    """A module; that it is scripted changes nothing."""
+    """A module whose class programs derive from or test for; it runs as Python, as every `Module` does.
+
+    Examples
+    --------
+    >>> class Double(adjoint.jit.ScriptModule):
+    ...     @adjoint.jit.script_method
+    ...     def forward(self, x):
+    ...         return x * 2
+    >>> Double()(adjoint.ones(2))
+    tensor([2., 2.])
+    """
 
 
 class TracedModule(ScriptModule):
@@ -76,6 +100,24 @@ def trace(
     Sizes may differ later where the program is the same for them: axes of equal size in the example stay equal. A
     program that branches on values is refused, where torch takes the branch of the example for good.
 
+    Parameters
+    ----------
+    func : Module or callable
+        What to trace.
+    example_inputs : Tensor or tuple
+        Arguments to call it with.
+    optimize : object, optional
+        Accepted for torch's sake.
+    check_trace, check_inputs, check_tolerance, strict : optional
+        Accepted for torch's sake: no second run is compared, as programs that another run could change are refused.
+    example_kwarg_inputs : dict, optional
+        Arguments by keyword.
+
+    Returns
+    -------
+    TracedModule
+        A module with the parameters and buffers of `func`. `save` writes it, `graph` shows its operations.
+
     Examples
     --------
     >>> traced = adjoint.jit.trace(lambda x: x * 2 + 1, adjoint.ones(3))
@@ -105,8 +147,52 @@ def _same(fn: _T) -> _T:
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Return a function as it is; also as ``@ignore(drop=True)``."""
+    """Return a function as it is; a decorator, with or without arguments.
+
+    Parameters
+    ----------
+    drop : callable or bool, default False
+        The function, or torch's option, which changes nothing here.
+
+    Returns
+    -------
+    callable
+        The function, or a decorator that returns its function.
+
+    Examples
+    --------
+    >>> @adjoint.jit.ignore
+    ... def log(x):
+    ...     print(x.shape)
+    >>> log(adjoint.ones(2))
+    adjoint.Size([2])
+    """
     return drop if callable(drop) else _same
+
+
+def unused(fn: _T) -> _T:
+    """Return a method as it is; a decorator for methods that a script does not call.
+
+    Parameters
+    ----------
+    fn : callable
+        The method.
+
+    Returns
+    -------
+    callable
+        `fn`.
+
+    Examples
+    --------
+    >>> class Net(adjoint.nn.Module):
+    ...     @adjoint.jit.unused
+    ...     def describe(self):
+    ...         return "a net"
+    >>> Net().describe()
+    'a net'
+    """
+    return fn
 
 
 def annotate(the_type: Any, the_value: _T) -> _T:
@@ -120,12 +206,34 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 def is_scripting() -> bool:
-    """Return False: everything runs as Python."""
+    """Return False: everything runs as Python.
+
+    Returns
+    -------
+    bool
+        False.
+
+    Examples
+    --------
+    >>> adjoint.jit.is_scripting()
+    False
+    """
     return False
 
 
 def is_tracing() -> bool:
-    """Return False: nothing is being traced."""
+    """Return False, also while `trace` runs: traced programs take the same path as others.
+
+    Returns
+    -------
+    bool
+        False.
+
+    Examples
+    --------
+    >>> adjoint.jit.is_tracing()
+    False
+    """
     return False
 
 
@@ -150,7 +258,31 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, **ignored: Any) -> TracedModule:
-    """Return a traced module that `save` wrote; archives that torch wrote hold programs for C++ and are refused."""
+    """Load a traced module that `save` wrote.
+
+    Archives that torch wrote hold programs for C++ and are refused.
+
+    Parameters
+    ----------
+    f : path or file
+        What to read.
+    map_location : object, optional
+        Accepted for torch's sake: the tensors are on the CPU.
+
+    Returns
+    -------
+    TracedModule
+        The module; it needs no class of the program that was traced.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> adjoint.jit.save(adjoint.jit.trace(adjoint.sin, adjoint.ones(2)), file)
+    >>> _ = file.seek(0)
+    >>> adjoint.jit.load(file)(adjoint.zeros(3))
+    tensor([0., 0., 0.])
+    """
     return TracedModule(load_program(f, extra_files=_extra_files))
 
 
@@ -181,7 +313,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
     """Do nothing."""
 
 
-script_if_tracing = export = unused = interface = script_method = _same
+script_if_tracing = export = interface = script_method = _same
 optimize_for_inference = freeze
 _overload = _overload_method = _script_if_tracing = _same
 

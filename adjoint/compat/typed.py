@@ -28,11 +28,29 @@ class tensortype(type):
         return devices.of(value.array).type == cls.device.type
 
 
+_DOC = """Makes {dtype} tensors, from sizes or from data, and recognizes them.
+
+Programs of today call ``tensor(data, dtype=adjoint.{dtype})``.
+
+Parameters
+----------
+*args : int or sequence
+    ``{name}(2, 3)`` is uninitialized memory of shape (2, 3), ``{name}([2, 3])`` has the elements 2 and 3.
+device : device or str, optional
+    Where to make it; by default {place}.
+
+Examples
+--------
+>>> isinstance(adjoint.zeros(2, dtype=adjoint.{dtype}), {package}.{name})
+{on_cpu}
+"""
+
+
 def _made(package: str, place: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for dtype in dtypes.ALL:
         name = f"{dtype.title}Tensor"
-        doc = f"Makes {dtype.name} tensors, from sizes or from data, on device {place}."
+        doc = _DOC.format(dtype=dtype.name, name=name, package=package, place=place, on_cpu=place == "cpu")
         body = {"dtype": dtype, "device": devices.device(place), "__module__": package, "__doc__": doc}
         made[name] = tensortype(name, (), body)
     return made

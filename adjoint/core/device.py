@@ -35,6 +35,18 @@ class device:
 
     As a context it is where factories make tensors.
 
+    Parameters
+    ----------
+    type : str, int or device
+        ``"cpu"``, ``"cuda"`` or ``"meta"``, also with an index as in ``"cuda:1"``; or the index of a GPU.
+    index : int, optional
+        Which of several GPUs; the current one by default.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such type of device, or the index is negative or given twice.
+
     Examples
     --------
     >>> adjoint.device("cuda:1")

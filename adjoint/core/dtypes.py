@@ -308,10 +308,25 @@ def can_cast(source: object, target: object) -> bool:
 class finfo:
     """Limits of a floating-point dtype.
 
+    Attributes are ``bits``, ``eps`` (the distance from 1 to the next larger number), ``max``, ``min`` (``-max``),
+    ``tiny`` and ``smallest_normal`` (the smallest positive normal number), ``resolution`` and ``dtype``.
+
+    Parameters
+    ----------
+    type : dtype, optional
+        A floating-point or complex type, which has the limits of its parts; by default the default dtype.
+
+    Raises
+    ------
+    TypeError
+        If the type is an integer or boolean one; `iinfo` has the limits of integers.
+
     Examples
     --------
     >>> adjoint.finfo(adjoint.float32).eps
     1.1920928955078125e-07
+    >>> adjoint.finfo(adjoint.float16).max
+    65504.0
     """
 
     __module__ = "adjoint"

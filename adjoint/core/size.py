@@ -9,7 +9,14 @@ from typing import Any, SupportsIndex, overload
 
 
 class Size(tuple[int, ...]):
-    """A tensor's shape.
+    """A tensor's shape: a tuple of integers.
+
+    Slices and sums are sizes again.
+
+    Parameters
+    ----------
+    sizes : iterable of int, default ()
+        The size of each dimension.
 
     Examples
     --------
@@ -17,6 +24,9 @@ class Size(tuple[int, ...]):
     adjoint.Size([2, 3])
     >>> adjoint.Size([2, 3]).numel()
     6
+    >>> rows, columns = adjoint.Size([2, 3])
+    >>> adjoint.Size([2, 3]) == (2, 3)
+    True
     """
 
     __module__ = "adjoint"

@@ -137,12 +137,35 @@ def averaged(array: Any, op: ReduceOp, size: int) -> None:
 
 
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """Reduce the ranks' tensors into every rank's `tensor`.
+    """Combine the ranks' tensors, element by element, and write the result into every rank's `tensor`.
 
     Parameters
     ----------
-    async_op
+    tensor : Tensor
+        Any shape, the same on every rank; it is written in place.
+    op : ReduceOp, default ReduceOp.SUM
+        How to combine: ``SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``, or the bits by ``BAND``, ``BOR``, ``BXOR``.
+    group : ProcessGroup, optional
+        The ranks that take part; all by default.
+    async_op : bool, default False
         Whether to return at once, with a handle whose ``wait()`` ends the call.
+
+    Returns
+    -------
+    Work or None
+        The handle, where `async_op` is set.
+
+    Examples
+    --------
+    On two ranks with ``[1., 2.]`` and ``[10., 20.]`` both get ``[11., 22.]``. In a job of one process:
+
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> dist.all_reduce(x, dist.ReduceOp.SUM)
+    >>> x
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
     """
     if not is_member(group):
         return _outside("all_reduce")
@@ -247,7 +270,36 @@ def _reduce_scattered(
 def broadcast(
     tensor: Any, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
-    """Fill every rank's `tensor` from that of rank `src`."""
+    """Copy the tensor of one rank into every rank's `tensor`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor to send, on the source; a tensor of its shape and dtype to write into, elsewhere.
+    src : int, optional
+        The source, as a rank among all processes.
+    group : ProcessGroup, optional
+        The ranks that take part; all by default.
+    async_op : bool, default False
+        Whether to return at once, with a handle whose ``wait()`` ends the call.
+    group_src : int, optional
+        In place of `src`: the source, as a rank in the group.
+
+    Returns
+    -------
+    Work or None
+        The handle, where `async_op` is set.
+
+    Examples
+    --------
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> dist.broadcast(x, src=0)
+    >>> x
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
     if not is_member(group):
         return _outside("broadcast")
     pg = resolved(group)
@@ -275,7 +327,34 @@ def all_gather_into_tensor(
 
 
 def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
-    """Fill a list of tensors, one for each rank, with the ranks' `tensor`."""
+    """Collect the tensors of all ranks on every rank.
+
+    Parameters
+    ----------
+    tensor_list : list of Tensor
+        One tensor for each rank of the group, to write into; of the shape and dtype of `tensor`.
+    tensor : Tensor
+        What this rank sends; it has the same shape on every rank.
+    group : ProcessGroup, optional
+        The ranks that take part; all by default.
+    async_op : bool, default False
+        Whether to return at once, with a handle whose ``wait()`` ends the call.
+
+    Returns
+    -------
+    Work or None
+        The handle, where `async_op` is set.
+
+    Examples
+    --------
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> parts = [adjoint.zeros(2) for _ in range(dist.get_world_size())]
+    >>> dist.all_gather(parts, adjoint.tensor([1.0, 2.0]))
+    >>> parts
+    [tensor([1., 2.])]
+    >>> dist.destroy_process_group()
+    """
     if not is_member(group):
         return _outside("all_gather")
     pg = resolved(group)
@@ -382,7 +461,31 @@ all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatte
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
 ) -> Work | None:
-    """Wait until every rank has come here."""
+    """Wait until every rank of the group has called this.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        The ranks that take part; all by default.
+    async_op : bool, default False
+        Whether to return at once, with a handle whose ``wait()`` ends the call.
+    device_ids : list of int, optional
+        Accepted for torch's sake.
+    timeout : timedelta, optional
+        How long to wait; by default the group's timeout.
+
+    Returns
+    -------
+    Work or None
+        The handle, where `async_op` is set.
+
+    Examples
+    --------
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.barrier()
+    >>> dist.destroy_process_group()
+    """
     if not is_member(group):
         return _outside("barrier")
     pg = resolved(group)

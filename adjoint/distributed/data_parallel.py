@@ -38,18 +38,39 @@ class DistributedDataParallel(Module, Joinable):
 
     Parameters
     ----------
-    module
+    module : Module
         The model.
-    broadcast_buffers
+    device_ids : list of int, optional
+        The GPU of this process; at most one. The model must be on it already.
+    output_device, dim : optional
+        Accepted for torch's sake, saved as attributes.
+    broadcast_buffers : bool, default True
         Whether every forward pass in training starts with the buffers (running statistics) of rank 0.
-    process_group
-        Who trains together; all processes by default.
-    bucket_cap_mb
+    init_sync : bool, default True
+        Whether to compare the parameters' shapes over the ranks and copy rank 0's values to all.
+    process_group : ProcessGroup, optional
+        The ranks that train together; all by default.
+    bucket_cap_mb : float, optional
         The size of a bucket, in MiB; by default an eighth of all gradients, from 1 to 25.
-    gradient_as_bucket_view
+    find_unused_parameters : bool, default False
+        Whether to search the graph for parameters that the forward pass did not use.
+    gradient_as_bucket_view : bool, default False
         Whether ``.grad`` is a part of the bucket, which saves a copy.
-    static_graph
+    static_graph : bool, default False
         A promise that every pass uses the same parameters.
+    device_mesh : DeviceMesh, optional
+        In place of `process_group`: a mesh of one dimension, whose group trains together.
+    forward_sync_buffers : bool, optional
+        False has the effect of ``broadcast_buffers=False``.
+    check_reduction, delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision : optional
+        Accepted for torch's sake; they change nothing.
+    skip_all_reduce_unused_params, bucket_cap_mb_list, batched_grad_copy : optional
+        Accepted for torch's sake; they change nothing.
+
+    Raises
+    ------
+    RuntimeError
+        If no parameter requires a gradient.
 
     Examples
     --------
@@ -62,6 +83,16 @@ class DistributedDataParallel(Module, Joinable):
             optimizer.zero_grad()
             loss(model(x), y).backward()
             optimizer.step()
+
+    A job of one process:
+
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = adjoint.nn.parallel.DistributedDataParallel(adjoint.nn.Linear(2, 1))
+    >>> model(adjoint.ones(3, 2)).sum().backward()
+    >>> model.module.weight.grad
+    tensor([[3., 3.]])
+    >>> dist.destroy_process_group()
     """
 
     def __init__(

@@ -98,7 +98,28 @@ def init_device_mesh(
     mesh_dim_names: tuple[str, ...] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """Lay all processes out in an array of this shape.
+    """Arrange all processes in an array, along whose dimensions they form groups.
+
+    Parameters
+    ----------
+    device_type : str
+        ``"cpu"`` or ``"cuda"``; saved as an attribute.
+    mesh_shape : tuple of int
+        Shape of the array; its product must be the number of processes.
+    mesh_dim_names : tuple of str, optional
+        Names of its dimensions, for ``mesh["name"]``.
+    backend_override : dict, optional
+        Accepted for torch's sake: all groups have the backend of `init_process_group`.
+
+    Returns
+    -------
+    DeviceMesh
+        The array of ranks, in order; ``get_group(dim)`` is this process's group along a dimension.
+
+    Raises
+    ------
+    RuntimeError
+        If there are more or fewer processes than the shape has places.
 
     Examples
     --------
@@ -106,6 +127,14 @@ def init_device_mesh(
 
         mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("data", "model"))
         DistributedDataParallel(model, process_group=mesh["data"].get_group())
+
+    A job of one process:
+
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.device_mesh.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
+    DeviceMesh([[0]], mesh_dim_names=('data', 'model'))
+    >>> dist.destroy_process_group()
     """
     count = int(np.prod(mesh_shape))
     if count != get_world_size():

@@ -302,28 +302,47 @@ def init_process_group(
     device_id: Any = None,
     _ranks: list[int] | None = None,
 ) -> None:
-    """Meet the other processes; each must call this.
+    """Join the other processes of the job; every process must call this.
 
     Parameters
     ----------
-    backend
+    backend : {"mpi", "nccl", "gloo"}, optional
         "mpi" carries everything through MPI; "nccl" tensors on GPUs through NCCL, the others as "gloo" does; "gloo"
         through MPI where ``mpiexec`` or ``adjoint launch`` started the processes, and by TCP where the program did.
         By default NCCL for tensors on GPUs where CuPy has it.
-    timeout
-        How long a collective waits for the others before it raises and says who is missing.
-    init_method, store, world_size, rank
+    timeout : timedelta, optional
+        How long a collective waits for the others before it raises and says who is missing; 30 minutes by default.
+    init_method, store, world_size, rank : optional
         Where processes that MPI did not start find each other ("tcp://host:port", "file:///path", "env://": the
         variables MASTER_ADDR and MASTER_PORT), how many they are, and which this one is (or WORLD_SIZE and RANK).
         MPI knows that itself; a `world_size` or `rank` that says otherwise is an error then. A process that nothing
         started together with others is one of one.
-    device_id
+    group_name : str, default ""
+        Accepted for torch's sake.
+    pg_options : object, optional
+        Accepted for torch's sake.
+    device_id : device or int, optional
         The GPU on which this rank works: NCCL's ranks meet now, and not with the first tensor on it.
+
+    Raises
+    ------
+    ValueError
+        If the group exists already, or MPI's rank or number of processes is another than the one given.
 
     Notes
     -----
     Under MPI an exception that ends this process ends the job: its traceback is printed, and the other processes are
     stopped. Elsewhere the others' collectives raise.
+
+    Examples
+    --------
+    A program that ``adjoint launch --nproc 4 train.py`` starts needs no arguments. A job of one process:
+
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_rank(), dist.get_world_size()
+    (0, 1)
+    >>> dist.destroy_process_group()
     """
     if _everyone.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
@@ -393,7 +412,26 @@ def _made(comm: Any, ranks: list[int], name: str, backend: str, timeout: timedel
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leave a group, or all of them; every member must call this."""
+    """Leave a group, or all of them; every member must call this.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        The group to leave; by default all of them, after which `init_process_group` may be called again.
+
+    Raises
+    ------
+    ValueError
+        If there is no group.
+
+    Examples
+    --------
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.destroy_process_group()
+    >>> dist.is_initialized()
+    False
+    """
     if group is not None and group is not _everyone.world:
         if is_member(group):
             _everyone.groups.pop(group.group_name).close()
@@ -568,7 +606,18 @@ def default_store() -> Any:
 
 
 def is_available() -> bool:
-    """Return True: processes can talk to each other."""
+    """Return True: the package for several processes is always there.
+
+    Returns
+    -------
+    bool
+        True.
+
+    Examples
+    --------
+    >>> adjoint.distributed.is_available()
+    True
+    """
     return True
 
 
@@ -610,22 +659,100 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_initialized() -> bool:
-    """Return whether `init_process_group` was called."""
+    """Return whether `init_process_group` was called.
+
+    Returns
+    -------
+    bool
+        Whether there is a default group.
+
+    Examples
+    --------
+    >>> adjoint.distributed.is_initialized()
+    False
+    """
     return _everyone.world is not None
 
 
 def get_rank(group: Any = None) -> int:
-    """Return this process's number in a group; -1 if it is not in it."""
+    """Return the number of this process in a group.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        The group; all processes by default.
+
+    Returns
+    -------
+    int
+        From 0 to ``get_world_size(group) - 1``, or -1 if this process is not in the group.
+
+    Raises
+    ------
+    ValueError
+        Before `init_process_group`.
+
+    Examples
+    --------
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_rank()
+    0
+    >>> dist.destroy_process_group()
+    """
     return resolved(group).rank() if is_member(group) else -1
 
 
 def get_world_size(group: Any = None) -> int:
-    """Return how many processes are in a group; -1 if this one is not in it."""
+    """Return how many processes are in a group.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        The group; all processes by default.
+
+    Returns
+    -------
+    int
+        The number, or -1 if this process is not in the group.
+
+    Raises
+    ------
+    ValueError
+        Before `init_process_group`.
+
+    Examples
+    --------
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_world_size()
+    1
+    >>> dist.destroy_process_group()
+    """
     return resolved(group).size() if is_member(group) else -1
 
 
 def get_backend(group: Any = None) -> Backend:
-    """Return the name of a group's backend."""
+    """Return the name of a group's backend.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        The group; all processes by default.
+
+    Returns
+    -------
+    Backend
+        A string: "mpi", "nccl" or "gloo".
+
+    Examples
+    --------
+    >>> import adjoint.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_backend()
+    'gloo'
+    >>> dist.destroy_process_group()
+    """
     backend = resolved(group).backend
     return Backend("nccl" if backend == "nccl" else "gloo" if "gloo" in backend else "mpi")
 

@@ -72,7 +72,14 @@ class _Nodes:
 
 
 class Graph:
-    """Steps of a program, in order.
+    """The operations of a program, in order: the intermediate form of ``fx``.
+
+    Parameters
+    ----------
+    owning_module : Module, optional
+        The module that the graph belongs to.
+    tracer_cls, tracer_extras : optional
+        The class of the tracer that made the graph and its options; only saved.
 
     Examples
     --------

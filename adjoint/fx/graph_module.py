@@ -29,9 +29,28 @@ def _compiled(code: Any) -> Any:
 
 
 class GraphModule(Module):
-    """A module made of a graph: what the graph names is taken from `root`, a module or a dict of paths.
+    """A module whose ``forward`` is generated from a graph.
 
-    Change ``graph``, then call ``recompile()``.
+    After a change of ``graph`` call ``recompile()``.
+
+    Parameters
+    ----------
+    root : Module or dict
+        Where parameters, buffers and submodules that the graph names come from: a module, or a dict of paths.
+    graph : Graph
+        The program.
+    class_name : str, default "GraphModule"
+        Name of the module's class.
+
+    Examples
+    --------
+    >>> traced = adjoint.fx.symbolic_trace(lambda x: adjoint.relu(x) + 1)
+    >>> for node in traced.graph.nodes:
+    ...     if node.target is adjoint.relu:
+    ...         node.target = adjoint.sigmoid
+    >>> _ = traced.recompile()
+    >>> traced(adjoint.zeros(2))
+    tensor([1.5000, 1.5000])
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:

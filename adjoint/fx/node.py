@@ -48,10 +48,35 @@ def has_side_effect(fn: Any) -> Any:
 
 
 class Node:
-    """One step of a graph.
+    """One step of a graph: an input, a call, an attribute that is read, or the output.
 
-    `op` is one of placeholder, get_attr, call_function, call_method, call_module and output; `target` what is
-    named or called; `args` and `kwargs` may hold other nodes, at any depth.
+    The methods of `Graph` make nodes. ``users`` has the nodes that take the result of this one.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph that the node is in.
+    name : str
+        Name of the result, unique in the graph.
+    op : str
+        One of placeholder, get_attr, call_function, call_method, call_module and output.
+    target : str or callable
+        What is named or called.
+    args : tuple
+        Arguments; they may hold other nodes, at any depth.
+    kwargs : dict
+        Arguments by keyword.
+    return_type : type, optional
+        Annotation of the result.
+
+    Examples
+    --------
+    >>> graph = adjoint.fx.symbolic_trace(lambda x: adjoint.relu(x)).graph
+    >>> for node in graph.nodes:
+    ...     print(node.op, node.name, node.args)
+    placeholder x ()
+    call_function relu (x,)
+    output output (relu,)
     """
 
     def __init__(

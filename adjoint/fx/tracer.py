@@ -28,7 +28,26 @@ _wrapped: list[tuple[dict[str, Any], str]] = []  # the globals of programs, and 
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Record calls of a function as one node instead of looking inside; a name, or as a decorator.
+    """Record calls of a function as one node instead of tracing into it.
+
+    Call it at the top level of the module that uses the function, or use it as a decorator there.
+
+    Parameters
+    ----------
+    fn_or_name : callable or str
+        The function, or its name in that module.
+
+    Returns
+    -------
+    callable or str
+        `fn_or_name`.
+
+    Raises
+    ------
+    RuntimeError
+        If it is neither a function nor a name.
+    NotImplementedError
+        If a function is given elsewhere than at the top level of a module.
 
     Examples
     --------
@@ -68,7 +87,18 @@ def _proxy_in(value: Any) -> Any:
 
 
 class Tracer(TracerBase):
-    """Turns a module or a function into a graph; subclasses say which modules are not looked into.
+    """Turns a module or a function into a graph, by running it on proxies.
+
+    Subclasses override `is_leaf_module` to choose which modules become one node.
+
+    Parameters
+    ----------
+    autowrap_modules : tuple of module, default (math,)
+        Modules whose functions become one node each.
+    autowrap_functions : tuple of callable, default ()
+        Further functions that become one node each.
+    param_shapes_constant : bool, default False
+        Whether shapes of parameters are constants in the graph.
 
     Examples
     --------

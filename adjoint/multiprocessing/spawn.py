@@ -179,7 +179,28 @@ def spawn(
     fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
-    """Start fresh processes that call ``fn(number, *args)``; wait for them unless told otherwise.
+    """Start fresh processes that call ``fn(number, *args)``.
+
+    Parameters
+    ----------
+    fn : callable
+        A function that can be imported by its name, as those at the top of a module can; it gets the number of its
+        process, from 0 to ``nprocs - 1``, then `args`.
+    args : tuple, default ()
+        Further arguments. Tensors among them share memory with this process.
+    nprocs : int, default 1
+        How many processes to start.
+    join : bool, default True
+        Whether to wait for them.
+    daemon : bool, default False
+        Whether they are stopped when this process ends.
+    start_method : str, default "spawn"
+        Only ``"spawn"``; `start_processes` takes others.
+
+    Returns
+    -------
+    ProcessContext or None
+        With ``join=False``, the processes: ``join()`` waits for them.
 
     Raises
     ------
@@ -187,6 +208,13 @@ def spawn(
         Where one raises: the message has its traceback. The others are ended.
     ProcessExitedException
         Where one is killed, or exits with another code than 0.
+
+    Examples
+    --------
+    A program calls it under ``if __name__ == "__main__":``, as each process imports the program.
+
+    >>> import operator
+    >>> adjoint.multiprocessing.spawn(operator.add, args=(10,), nprocs=2)  # calls add(0, 10) and add(1, 10)
     """
     if start_method != "spawn":
         warnings.warn(

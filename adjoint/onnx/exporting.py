@@ -131,27 +131,31 @@ def export(
 
     Parameters
     ----------
-    model
-        The module, an `ExportedProgram`, or a function of tensors.
-    args, kwargs
+    model : Module, ExportedProgram or callable
+        What to export: a module, an exported program or a function of tensors.
+    args, kwargs : tuple and dict
         What it is called with; one tensor may stand for itself.
-    f
-        The path to write to; None: the result is returned only.
-    input_names, output_names
+    f : path, optional
+        Where to write; by default the result is returned only.
+    input_names, output_names : list of str, optional
         Names of the tensors among the inputs, flattened, and of the outputs; by default those of the parameters of
         ``forward``, and ``output``, ``output_1``...
-    opset_version
-        The version of ONNX's operators, from 18 to 23; by default 20.
-    external_data
+    opset_version : int, default 20
+        The version of ONNX's operators, from 18 to 23.
+    external_data : bool, optional
         Whether weights go to a second file, ``f`` with ``.data`` added; by default above 2 GiB, where they must.
-    dynamic_shapes
+    dynamic_shapes : dict, optional
         Which sizes may differ, as `adjoint.export.export` takes it: ``{"x": {0: Dim("batch")}}``.
-    dynamic_axes
+    dynamic_axes : dict, optional
         The same in the older form: ``{"x": {0: "batch"}}`` or ``{"x": [0]}``.
-    verify
+    verify : bool, default False
         Whether to run the file by onnxruntime and compare its outputs with the module's.
-    training
+    training : bool or TrainingMode, optional
         True, or torch's ``TrainingMode.TRAINING`` or ``PRESERVE``: leave the module in the mode it is in.
+    optimize, do_constant_folding : bool, default True
+        Whether to compute what depends on no input now, and to write batch norms as one node.
+    verbose, dynamo, export_params, keep_initializers_as_inputs : optional
+        Accepted for torch's sake; they change nothing.
 
     Returns
     -------

@@ -78,7 +78,30 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Ints | Sequence[int | None])
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
-    """Average over windows that share the last two dimensions; None keeps a size."""
+    """Average over windows that divide the last two dimensions into a given number of parts.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    output_size : int or tuple of int or None
+        Size of the result, one number for both dimensions or two. None leaves a dimension's size as it is.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, *output_size)``. Window i of n covers the indices from ``floor(i * H / n)`` to
+        ``ceil((i + 1) * H / n)``, so windows overlap where n does not divide H.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(6.0).reshape(1, 2, 3)
+    >>> adjoint.nn.functional.adaptive_avg_pool2d(x, 1)
+    tensor([[[2.5000]]])
+    >>> adjoint.nn.functional.adaptive_avg_pool2d(x, (None, 2))
+    tensor([[[0.5000, 1.5000],
+             [3.5000, 4.5000]]])
+    """
     return _adaptive_average(2, input, output_size)
 
 

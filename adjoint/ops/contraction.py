@@ -235,13 +235,32 @@ def _c_name(dtype: Any) -> str:
 def matmul(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
     """Multiply matrices, vectors, or batches of them.
 
-    Two vectors give their dot product, a matrix and a vector a vector; with more dims the last two are
-    matrices and the others broadcast.
+    Parameters
+    ----------
+    input, other : Tensor
+        Operands of one dtype. Two vectors give their dot product, a matrix and a vector a vector. With more
+        dimensions the last two are matrices and the others broadcast.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        ``(n, m) @ (m, p)`` has shape ``(n, p)``, ``(n, m) @ (m,)`` has ``(n,)``, ``(m,) @ (m,)`` is a scalar, and
+        ``(b, 1, n, m) @ (c, m, p)`` has ``(b, c, n, p)``.
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit.
 
     Examples
     --------
-    >>> adjoint.matmul(adjoint.ones(2, 3), adjoint.ones(3, 4)).shape
-    adjoint.Size([2, 4])
+    >>> a = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.matmul(a, adjoint.tensor([1.0, 10.0]))
+    tensor([21., 43.])
+    >>> (adjoint.ones(5, 1, 2, 3) @ adjoint.ones(4, 3, 6)).shape
+    adjoint.Size([5, 4, 2, 6])
     """
     try:
         a, b = input.array, other.array
@@ -315,7 +334,32 @@ def _check_ranks(name: str, x: Tensor, y: Tensor, ranks: tuple[int, int]) -> Non
 
 
 def mm(input: Tensor, mat2: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply two matrices."""
+    """Multiply two matrices.
+
+    Parameters
+    ----------
+    input, mat2 : Tensor
+        Matrices of shapes ``(n, m)`` and ``(m, p)`` and of one dtype. `matmul` also takes vectors and batches.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The product, ``(n, p)``.
+
+    Raises
+    ------
+    RuntimeError
+        If an operand is not a matrix, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> a = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.mm(a, a)
+    tensor([[ 7., 10.],
+            [15., 22.]])
+    """
     try:
         ranks = input.array.ndim, mat2.array.ndim
     except AttributeError:
@@ -332,7 +376,33 @@ def mm(input: Tensor, mat2: Tensor, *, out: Out = None) -> Tensor:
 
 
 def bmm(input: Tensor, mat2: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply two batches of matrices, one by one."""
+    """Multiply two batches of matrices, matrix by matrix.
+
+    Parameters
+    ----------
+    input, mat2 : Tensor
+        Batches of shapes ``(b, n, m)`` and ``(b, m, p)`` and of one dtype. `matmul` broadcasts batches; this does not.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        ``out[i] = input[i] @ mat2[i]``, of shape ``(b, n, p)``.
+
+    Raises
+    ------
+    RuntimeError
+        If an operand does not have three dimensions, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> a = adjoint.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])
+    >>> adjoint.bmm(a, adjoint.ones(2, 2, 1))
+    tensor([[[3.]],
+    <BLANKLINE>
+            [[7.]]])
+    """
     try:
         a, b = input.array.shape, mat2.array.shape
     except AttributeError:
@@ -358,7 +428,27 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Out = None) -> Tensor:
 
 @autocasting
 def mv(input: Tensor, vec: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply a matrix by a vector."""
+    """Multiply a matrix by a vector.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrix, ``(n, m)``.
+    vec : Tensor
+        Vector, ``(m,)``, of the same dtype.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The product, ``(n,)``.
+
+    Examples
+    --------
+    >>> adjoint.mv(adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]), adjoint.tensor([1.0, 10.0]))
+    tensor([21., 43.])
+    """
     if input.array.ndim != 2 or vec.array.ndim != 1:
         _check_ranks("mv", input, vec, (2, 1))
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.array.ndim}, {vec.array.ndim}")
@@ -368,7 +458,21 @@ def mv(input: Tensor, vec: Tensor, *, out: Out = None) -> Tensor:
 
 @autocasting
 def dot(input: Tensor, tensor: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply two vectors element by element and add up.
+    """Return the dot product of two vectors, the sum of ``input[i] * tensor[i]``.
+
+    Complex vectors are not conjugated; `vdot` conjugates the first.
+
+    Parameters
+    ----------
+    input, tensor : Tensor
+        Vectors of one length and dtype.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        A scalar.
 
     Examples
     --------
@@ -418,7 +522,26 @@ def inner(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
 
 
 def outer(input: Tensor, vec2: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply each element of one vector by each of another."""
+    """Return the outer product of two vectors: ``out[i, j] = input[i] * vec2[j]``.
+
+    Parameters
+    ----------
+    input, vec2 : Tensor
+        Vectors of lengths n and m.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        A matrix, ``(n, m)``, of the promoted dtype.
+
+    Examples
+    --------
+    >>> adjoint.outer(adjoint.tensor([1.0, 2.0]), adjoint.tensor([3.0, 4.0, 5.0]))
+    tensor([[ 3.,  4.,  5.],
+            [ 6.,  8., 10.]])
+    """
     for rank, name in ((input.array.ndim, "self"), (vec2.array.ndim, "vec2")):
         if rank != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {rank}-D")
@@ -426,7 +549,26 @@ def outer(input: Tensor, vec2: Tensor, *, out: Out = None) -> Tensor:
 
 
 def ger(input: Tensor, vec2: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply each element of one vector by each of another."""
+    """Return the outer product of two vectors; the old name of `outer`.
+
+    Parameters
+    ----------
+    input, vec2 : Tensor
+        Vectors of lengths n and m.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        A matrix, ``(n, m)``.
+
+    Examples
+    --------
+    >>> adjoint.ger(adjoint.tensor([1.0, 2.0]), adjoint.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     return outer(input, vec2, out=out)
 
 
@@ -603,13 +745,29 @@ for _kind in (_mm.node, _flat_mm.node):
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Out = None) -> Tensor:
-    """Multiply by the transpose of `weight` and add `bias`: what ``nn.Linear`` computes.
+    """Apply an affine map: ``input @ weight.T + bias``, what ``nn.Linear`` computes.
+
+    Parameters
+    ----------
+    input : Tensor
+        Rows of features, ``(*, in_features)``, with any number of leading dimensions.
+    weight : Tensor
+        Matrix, ``(out_features, in_features)``, of the same dtype.
+    bias : Tensor, optional
+        Vector, ``(out_features,)``.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        ``(*, out_features)``.
 
     Examples
     --------
-    >>> adjoint.nn.functional.linear(adjoint.ones(2, 3), adjoint.ones(4, 3), adjoint.ones(4))
-    tensor([[4., 4., 4., 4.],
-            [4., 4., 4., 4.]])
+    >>> weight, bias = adjoint.tensor([[1.0, 0.0], [1.0, 1.0]]), adjoint.tensor([0.0, 10.0])
+    >>> adjoint.nn.functional.linear(adjoint.tensor([[2.0, 3.0]]), weight, bias)
+    tensor([[ 2., 15.]])
     """
     if out is not None:
         return into(out, linear(input, weight, bias))

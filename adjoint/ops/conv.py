@@ -444,15 +444,45 @@ def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     dilation: Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """Slide kernels `weight` (O, C / groups, K) along `input` (N, C, L) or (C, L).
+    """Slide kernels along sequences.
 
-    `padding` is a number of zeros on both sides, or "same" or "valid".
+    Without padding, ``out[n, o, i]`` is the sum over c and k of
+    ``weight[o, c, k] * input[n, c, stride * i + dilation * k]``: the kernel is not flipped.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    weight : Tensor
+        Kernels, ``(O, C / groups, K)``, of the same dtype.
+    bias : Tensor, optional
+        What to add to each output channel, ``(O,)``.
+    stride : int, default 1
+        Step of the kernels.
+    padding : int or {"same", "valid"}, default 0
+        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` leaves the size as it is, for a stride of 1.
+    dilation : int, default 1
+        Step between the elements of a kernel.
+    groups : int, default 1
+        Into how many groups channels are split: each group of O / groups kernels sees C / groups channels.
+
+    Returns
+    -------
+    Tensor
+        ``(N, O, L_out)`` with ``L_out = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit, or a kernel is larger than the padded input.
 
     Examples
     --------
     >>> x, edge = adjoint.tensor([[[1.0, 2.0, 4.0, 8.0]]]), adjoint.tensor([[[-1.0, 1.0]]])
-    >>> adjoint.conv1d(x, edge)
+    >>> adjoint.nn.functional.conv1d(x, edge)
     tensor([[[1., 2., 4.]]])
+    >>> adjoint.nn.functional.conv1d(x, edge, stride=2)
+    tensor([[[1., 4.]]])
     """
     return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -461,14 +491,47 @@ def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     dilation: Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """Slide kernels `weight` (O, C / groups, KH, KW) over `input` (N, C, H, W) or (C, H, W).
+    """Slide kernels over images.
+
+    With a stride and dilation of 1 and no padding, ``out[n, o, i, j]`` is the sum over c, k and l of
+    ``weight[o, c, k, l] * input[n, c, i + k, j + l]``: the kernel is not flipped.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    weight : Tensor
+        Kernels, ``(O, C / groups, KH, KW)``, of the same dtype.
+    bias : Tensor, optional
+        What to add to each output channel, ``(O,)``.
+    stride : int or tuple of int, default 1
+        Step of the kernels.
+    padding : int, tuple of int or {"same", "valid"}, default 0
+        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` leaves the size as it is, for a stride of 1.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a kernel.
+    groups : int, default 1
+        Into how many groups channels are split: each group of O / groups kernels sees C / groups channels.
+
+    Returns
+    -------
+    Tensor
+        ``(N, O, H_out, W_out)`` with, for each dimension,
+        ``H_out = (H + 2 * padding - dilation * (KH - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit, or a kernel is larger than the padded input.
 
     Examples
     --------
-    >>> adjoint.conv2d(adjoint.ones(1, 1, 3, 3), adjoint.ones(1, 1, 3, 3), padding="same")
+    >>> adjoint.nn.functional.conv2d(adjoint.ones(1, 1, 3, 3), adjoint.ones(1, 1, 3, 3), padding="same")
     tensor([[[[4., 6., 4.],
               [6., 9., 6.],
               [4., 6., 4.]]]])
+    >>> adjoint.nn.functional.conv2d(adjoint.ones(8, 3, 32, 32), adjoint.ones(16, 3, 5, 5), stride=2, padding=2).shape
+    adjoint.Size([8, 16, 16, 16])
     """
     return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -477,7 +540,43 @@ def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     dilation: Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """Slide kernels `weight` (O, C / groups, KD, KH, KW) through `input` (N, C, D, H, W) or (C, D, H, W)."""
+    """Slide kernels through volumes; `conv2d` has the formula.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    weight : Tensor
+        Kernels, ``(O, C / groups, KD, KH, KW)``, of the same dtype.
+    bias : Tensor, optional
+        What to add to each output channel, ``(O,)``.
+    stride : int or tuple of int, default 1
+        Step of the kernels.
+    padding : int, tuple of int or {"same", "valid"}, default 0
+        Zeros to add on both sides. ``"valid"`` is 0; ``"same"`` leaves the size as it is, for a stride of 1.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a kernel.
+    groups : int, default 1
+        Into how many groups channels are split: each group of O / groups kernels sees C / groups channels.
+
+    Returns
+    -------
+    Tensor
+        ``(N, O, D_out, H_out, W_out)`` with, for each dimension,
+        ``D_out = (D + 2 * padding - dilation * (KD - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit, or a kernel is larger than the padded input.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.conv3d(adjoint.ones(1, 1, 2, 2, 3), adjoint.ones(1, 1, 2, 2, 2))
+    tensor([[[[[8., 8.]]]]])
+    >>> adjoint.nn.functional.conv3d(adjoint.ones(2, 3, 8, 8, 8), adjoint.ones(4, 3, 3, 3, 3), padding=1).shape
+    adjoint.Size([2, 4, 8, 8, 8])
+    """
     return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -623,13 +722,36 @@ def _counts(shape: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride
 
 
 def unfold(input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints | str = 0, stride: Ints = 1) -> Tensor:
-    """Return the windows of images (N, C, H, W) as columns (N, C * KH * KW, L).
+    """Return the windows of images as columns: the input of a convolution as a matrix.
+
+    ``weight.flatten(1) @ unfold(input, ...)`` is a convolution; `fold` is the transpose of this function.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    padding : int or tuple of int, default 0
+        Zeros to add on both sides.
+    stride : int or tuple of int, default 1
+        Step between windows.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C * KH * KW, L)`` for L windows, L being the product of H_out and W_out as in `conv2d`.
 
     Examples
     --------
-    >>> unfold = adjoint.nn.functional.unfold
-    >>> unfold(adjoint.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]
-    tensor([0., 1., 3., 4.])
+    >>> x = adjoint.arange(9.0).reshape(1, 1, 3, 3)
+    >>> adjoint.nn.functional.unfold(x, 2)
+    tensor([[[0., 1., 3., 4.],
+             [1., 2., 4., 5.],
+             [3., 4., 6., 7.],
+             [4., 5., 7., 8.]]])
     """
     require_tensor(input, "input", "unfold")
     kernel, dilation, padding, stride = _window_arguments("unfold", kernel_size, dilation, padding, stride)

@@ -145,7 +145,26 @@ cholesky_p = parametric(
 
 
 def cholesky(input: Tensor, *, upper: bool = False, out: Out = None) -> Tensor:
-    """Factor positive-definite matrices into ``L @ L.mH`` with a lower triangular L (or its ``mH``).
+    """Factor positive-definite matrices into ``L @ L.mH`` with a lower triangular L.
+
+    Parameters
+    ----------
+    input : Tensor
+        Symmetric or Hermitian positive-definite matrices, ``(*, n, n)``; only the lower triangle is read.
+    upper : bool, default False
+        Return the upper factor ``U = L.mH``, from the upper triangle.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The triangular factors, ``(*, n, n)``.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive definite. `cholesky_ex` reports it instead.
 
     Examples
     --------
@@ -158,7 +177,30 @@ def cholesky(input: Tensor, *, upper: bool = False, out: Out = None) -> Tensor:
 
 
 def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Out = None) -> Any:
-    """Factor positive-definite matrices, and tell which are not instead of raising."""
+    """Factor positive-definite matrices, and report which are not instead of raising.
+
+    Parameters
+    ----------
+    input : Tensor
+        Symmetric or Hermitian matrices, ``(*, n, n)``.
+    upper : bool, default False
+        Return upper factors instead of lower ones.
+    check_errors : bool, default False
+        Whether to raise for a matrix that is not positive definite, as `cholesky` does.
+    out : tuple of Tensor, optional
+        Tensors to write the results into.
+
+    Returns
+    -------
+    (L, info) : named tuple of Tensor
+        The factors, ``(*, n, n)``, and int32 codes, ``(*)``: 0, or the order of the first leading minor that is not
+        positive definite. The factor of such a matrix has no meaning.
+
+    Examples
+    --------
+    >>> adjoint.linalg.cholesky_ex(adjoint.tensor([[[4.0, 2.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]]])).info
+    tensor([0, 2], dtype=adjoint.int32)
+    """
     check_square(input, "linalg.cholesky_ex")
     found = cholesky_p(input, upper, check_errors), bad_minors_p(input, upper)
     return outs(return_types.linalg_cholesky_ex, found, out)
@@ -272,9 +314,30 @@ qr_r_p = parametric(
 
 
 def qr(A: Tensor, mode: str = "reduced", *, out: Out = None) -> Any:
-    """Factor matrices into orthonormal columns and an upper triangle.
+    """Factor matrices into ``Q @ R``: orthonormal columns and an upper triangle.
 
-    `mode` is "reduced", "complete" (Q square) or "r" (no Q).
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, ``(*, m, n)``. Let ``k = min(m, n)``.
+    mode : {"reduced", "complete", "r"}, default "reduced"
+        Shapes of the factors: ``(m, k)`` and ``(k, n)``, ``(m, m)`` and ``(m, n)``, or only R, ``(k, n)``.
+    out : tuple of Tensor, optional
+        Tensors to write the results into.
+
+    Returns
+    -------
+    (Q, R) : named tuple of Tensor
+        The factors. Q is empty where `mode` is ``"r"``, which has no gradient.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[3.0, 1.0], [4.0, 2.0], [0.0, 2.0]])
+    >>> Q, R = adjoint.linalg.qr(A)
+    >>> Q.shape, R.shape
+    (adjoint.Size([3, 2]), adjoint.Size([2, 2]))
+    >>> adjoint.allclose(Q @ R, A, atol=1e-6), adjoint.allclose(Q.mT @ Q, adjoint.eye(2), atol=1e-6)
+    (True, True)
     """
     check_matrices(A, "linalg.qr")
     if mode not in ("reduced", "complete", "r"):

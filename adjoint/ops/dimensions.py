@@ -385,12 +385,50 @@ def _check_matrix(input: Tensor, name: str = "t") -> None:
 
 
 def numpy_transpose(input: Tensor) -> Tensor:
-    """Reverse the order of the dimensions, as the property ``.T``."""
+    """Reverse the order of the dimensions, as the property ``.T``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape, mostly a matrix; for batches of matrices use ``.mT``.
+
+    Returns
+    -------
+    Tensor
+        A view; a matrix is transposed.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1, 2], [3, 4]]).T
+    tensor([[1, 3],
+            [2, 4]])
+    """
     return permute_p(input, tuple(range(input.array.ndim - 1, -1, -1)))
 
 
 def matrix_transpose(input: Tensor) -> Tensor:
-    """Exchange the last two dimensions, as the property ``.mT``."""
+    """Exchange the last two dimensions, as the property ``.mT``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, n, m)``.
+
+    Returns
+    -------
+    Tensor
+        A view, ``(*, m, n)``.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor has one dimension.
+
+    Examples
+    --------
+    >>> adjoint.zeros(5, 2, 3).mT.shape
+    adjoint.Size([5, 3, 2])
+    """
     rank = input.array.ndim
     if rank == 0:
         return view(input, ())
@@ -412,7 +450,29 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 def conjugate_transpose(input: Tensor) -> Tensor:
-    """Transpose and conjugate a matrix, as the property ``.H``."""
+    """Transpose and conjugate a matrix, as the property ``.H``.
+
+    Parameters
+    ----------
+    input : Tensor
+        A matrix, ``(n, m)``; for batches use ``.mH``.
+
+    Returns
+    -------
+    Tensor
+        A view, ``(m, n)``; conjugated, if complex.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor has another number of dimensions than two or none.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1 + 2j, 3j]]).H
+    tensor([[1.-2.j],
+            [0.-3.j]])
+    """
     rank = input.array.ndim
     if rank == 0:
         return conj(input)

@@ -129,12 +129,38 @@ svd_p: Any = parametric(_svd, x=_svd_x, outputs=True, batch="same", name="svd", 
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Out = None) -> Any:
-    """Factor matrices into ``U @ diag(S) @ Vh``, with orthonormal vectors and S descending.
+    """Factor matrices into ``U @ diag(S) @ Vh``: the singular value decomposition.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, ``(*, m, n)``. Let ``k = min(m, n)``.
+    full_matrices : bool, default True
+        Whether `U` and `Vh` are square. Without the columns that this adds the call is cheaper.
+    driver : str, optional
+        Accepted for CUDA only, as in torch.
+    out : tuple of Tensor, optional
+        Tensors to write the results into.
+
+    Returns
+    -------
+    (U, S, Vh) : named tuple of Tensor
+        `U` has orthonormal columns, ``(*, m, k)``, or ``(*, m, m)`` if `full_matrices`. `S` has the singular values,
+        real and descending, ``(*, k)``. `Vh` has orthonormal rows, ``(*, k, n)`` or ``(*, n, n)``.
+
+    Notes
+    -----
+    Singular vectors are unique only up to sign (phase, if complex), and gradients through them are finite only
+    where singular values differ. For values alone, `linalg.svdvals` always has a gradient.
 
     Examples
     --------
-    >>> adjoint.linalg.svd(adjoint.tensor([[0.0, 3.0], [2.0, 0.0]])).S
+    >>> A = adjoint.tensor([[0.0, 3.0], [2.0, 0.0], [0.0, 0.0]])
+    >>> U, S, Vh = adjoint.linalg.svd(A, full_matrices=False)
+    >>> S
     tensor([3., 2.])
+    >>> adjoint.allclose(U @ adjoint.diag(S) @ Vh, A)
+    True
     """
     check_matrices(A, "linalg.svd")
     if driver is not None:
@@ -217,9 +243,36 @@ eigh_p: Any = parametric(
 
 
 def eigh(input: Tensor, UPLO: str = "L", *, out: Out = None) -> Any:
-    """Find eigenvalues, ascending, and orthonormal eigenvectors of symmetric or Hermitian matrices.
+    """Compute eigenvalues and orthonormal eigenvectors of symmetric or Hermitian matrices.
 
-    Only one triangle is looked at, the lower one unless `UPLO` is "U".
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, n, n)``; only one triangle is read.
+    UPLO : {"L", "U"}, default "L"
+        Which triangle: the lower or the upper.
+    out : tuple of Tensor, optional
+        Tensors to write the results into.
+
+    Returns
+    -------
+    (eigenvalues, eigenvectors) : named tuple of Tensor
+        Real eigenvalues in ascending order, ``(*, n)``, and eigenvectors as columns, ``(*, n, n)``:
+        ``input = Q @ diag(eigenvalues) @ Q.mH``.
+
+    Notes
+    -----
+    Eigenvectors are unique only up to sign (phase, if complex), and gradients through them are finite only where
+    eigenvalues differ.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[2.0, 1.0], [1.0, 2.0]])
+    >>> eigenvalues, Q = adjoint.linalg.eigh(A)
+    >>> eigenvalues
+    tensor([1., 3.])
+    >>> adjoint.allclose(Q @ adjoint.diag(eigenvalues) @ Q.mH, A, atol=1e-6)
+    True
     """
     check_square(input, "linalg.eigh")
     return outs(return_types.linalg_eigh, eigh_p(input, _triangle_name(UPLO)), out)
@@ -232,7 +285,27 @@ def _triangle_name(uplo: str) -> str:
 
 
 def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Out = None) -> Tensor:
-    """Find the eigenvalues of symmetric or Hermitian matrices, ascending."""
+    """Compute the eigenvalues of symmetric or Hermitian matrices.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, n, n)``; only one triangle is read.
+    UPLO : {"L", "U"}, default "L"
+        Which triangle: the lower or the upper.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        Real eigenvalues in ascending order, ``(*, n)``.
+
+    Examples
+    --------
+    >>> adjoint.linalg.eigvalsh(adjoint.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    tensor([1., 3.])
+    """
     check_square(input, "linalg.eigvalsh")
     return into(out, eigh_p(input, _triangle_name(UPLO))[0])
 
@@ -270,7 +343,35 @@ eig_p: Any = parametric(_eig, x=_eig_x, outputs=True, batch="same", name="eig", 
 
 
 def eig(input: Tensor, *, out: Out = None) -> Any:
-    """Find eigenvalues and eigenvectors of square matrices; both are complex."""
+    """Compute eigenvalues and eigenvectors of square matrices.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, n, n)``.
+    out : tuple of Tensor, optional
+        Tensors to write the results into.
+
+    Returns
+    -------
+    (eigenvalues, eigenvectors) : named tuple of Tensor
+        Complex eigenvalues in no particular order, ``(*, n)``, and complex eigenvectors of length 1 as columns,
+        ``(*, n, n)``: ``input @ V = V @ diag(eigenvalues)``.
+
+    Notes
+    -----
+    Eigenvectors are unique only up to a phase, and gradients through them are finite only where eigenvalues differ.
+    Use `linalg.eigh` for symmetric matrices: it is faster and stays real.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[0.0, 1.0], [-1.0, 0.0]])
+    >>> eigenvalues, V = adjoint.linalg.eig(A)
+    >>> eigenvalues.imag.sort().values
+    tensor([-1.,  1.])
+    >>> adjoint.allclose(A.cfloat() @ V, V * eigenvalues)
+    True
+    """
     check_square(input, "linalg.eig")
     return outs(return_types.linalg_eig, eig_p(input), out)
 

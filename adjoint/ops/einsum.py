@@ -91,10 +91,23 @@ def _presummed(x: Tensor, labels: Labels, others: Labels) -> tuple[Tensor, Label
 
 
 def einsum(*args: Any) -> Tensor:
-    """Sum products of operands along dims that are named by letters.
+    """Sum products of operands over dimensions that are named by letters.
 
-    `equation` lists the letters of each operand's dims and, after ``->``, those of the result; ``...``
-    stands for dims that broadcast. Operands may also be followed by lists of numbers instead.
+    A letter that occurs in two operands pairs their dimensions; a letter that the result does not have is summed
+    over. ``"ij,jk->ik"`` is ``out[i, k] = sum over j of a[i, j] * b[j, k]``.
+
+    Parameters
+    ----------
+    *args
+        An equation and its operands, as in ``einsum("ij,jk->ik", a, b)``. The equation lists the letters of each
+        operand's dimensions and, after ``->``, those of the result; ``...`` stands for dimensions that broadcast.
+        Without ``->`` the result has the letters that occur once, in alphabetical order. Lists of numbers may stand in
+        place of letters: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``, where the last list is the result's.
+
+    Returns
+    -------
+    Tensor
+        A tensor with one dimension for each letter of the result.
 
     Examples
     --------
@@ -104,6 +117,8 @@ def einsum(*args: Any) -> Tensor:
             [15., 22.]])
     >>> adjoint.einsum("ii", x)
     tensor(5.)
+    >>> adjoint.einsum("bi,bj->bij", x, x).shape
+    adjoint.Size([2, 2, 2])
     """
     if args and isinstance(args[0], str):
         equation, *operands = args
@@ -352,9 +367,30 @@ def _greedy_path(terms: list[set[int]], result: set[int], sizes: dict[int, int])
 
 @autocasting
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Out = None) -> Tensor:
-    """Sum products of `a` and `b` over pairs of dims.
+    """Sum products of `a` and `b` over pairs of dimensions.
 
-    `dims` is a number (the last dims of `a` with the first of `b`) or two lists of dims.
+    Parameters
+    ----------
+    a, b : Tensor
+        Tensors of one dtype.
+    dims : int or pair of lists of int, default 2
+        A number n pairs the last n dimensions of `a` with the first n of `b`, in order. Two lists name the dimensions
+        of `a` and those of `b` that they are paired with.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The remaining dimensions of `a`, then those of `b`.
+
+    Examples
+    --------
+    >>> a, b = adjoint.arange(6.0).reshape(2, 3), adjoint.ones(3, 4)
+    >>> adjoint.tensordot(a, b, dims=1).shape
+    adjoint.Size([2, 4])
+    >>> adjoint.tensordot(a, a, dims=([0, 1], [0, 1]))
+    tensor(55.)
     """
     require_tensor(a, "a", "tensordot")
     require_tensor(b, "b", "tensordot")

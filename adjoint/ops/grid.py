@@ -248,15 +248,33 @@ def grid_sample(
     input: Tensor, grid: Tensor, mode: Any = "bilinear", padding_mode: Any = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Read images (N, C, H, W) at the places that `grid` (N, H', W', 2) names as (x, y), from -1 to 1.
+    """Sample images or volumes at the places that `grid` names.
 
-    Volumes (N, C, D, H, W) are read at (x, y, z).
+    Parameters
+    ----------
+    input : Tensor
+        Images, ``(N, C, H, W)``, or volumes, ``(N, C, D, H, W)``.
+    grid : Tensor
+        Places ``(x, y)``, ``(N, H_out, W_out, 2)``, or ``(x, y, z)``, ``(N, D_out, H_out, W_out, 3)``. -1 and 1 are
+        the two ends of a dimension; x belongs to the last one.
+    mode : {"bilinear", "nearest", "bicubic"}, default "bilinear"
+        How to interpolate; volumes are interpolated trilinearly by ``"bilinear"`` and have no ``"bicubic"``.
+    padding_mode : {"zeros", "border", "reflection"}, default "zeros"
+        What stands outside: zeros, the nearest edge, or the mirror image.
+    align_corners : bool, default False
+        Whether -1 and 1 are the centers of the outermost pixels and not their outer edges. Leaving it out warns.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, H_out, W_out)`` or ``(N, C, D_out, H_out, W_out)``.
 
     Examples
     --------
-    >>> image, middle = adjoint.tensor([[[[0.0, 1.0], [2.0, 3.0]]]]), adjoint.zeros(1, 1, 1, 2)
-    >>> adjoint.nn.functional.grid_sample(image, middle, align_corners=True)
-    tensor([[[[1.5000]]]])
+    >>> image = adjoint.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])
+    >>> grid = adjoint.tensor([[[[0.0, 0.0], [1.0, -1.0]]]])
+    >>> adjoint.nn.functional.grid_sample(image, grid, align_corners=True)
+    tensor([[[[1.5000, 1.0000]]]])
     """
     if not isinstance(mode, str) or mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(
@@ -332,14 +350,27 @@ def _base(theta: Value, size: tuple[int, ...], align_corners: bool) -> Array:
 
 
 def affine_grid(theta: Tensor, size: Shape, align_corners: bool | None = None) -> Tensor:
-    """Return the grid at which `grid_sample` reads an image moved by matrices `theta` (N, 2, 3) or (N, 3, 4).
+    """Return the grid at which `grid_sample` reads an image that an affine map moves.
 
-    `size` is that of the images to be read: (N, C, H, W) or (N, C, D, H, W).
+    Parameters
+    ----------
+    theta : Tensor
+        Matrices, ``(N, 2, 3)`` for images or ``(N, 3, 4)`` for volumes: each place is ``theta @ (x, y, 1)``.
+    size : tuple of int
+        Size of the images to be sampled: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+    align_corners : bool, default False
+        Whether -1 and 1 are the centers of the outermost pixels and not their outer edges; as in `grid_sample`.
+        Leaving it out warns.
+
+    Returns
+    -------
+    Tensor
+        The places, ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``.
 
     Examples
     --------
-    >>> still = adjoint.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
-    >>> adjoint.nn.functional.affine_grid(still, (1, 1, 1, 2), align_corners=True)
+    >>> identity = adjoint.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> adjoint.nn.functional.affine_grid(identity, (1, 1, 1, 2), align_corners=True)
     tensor([[[[-1.,  0.],
               [ 1.,  0.]]]])
     """

@@ -245,6 +245,25 @@ inv_p = parametric(
 def inv(A: Tensor, *, out: Out = None) -> Tensor:
     """Invert square matrices.
 
+    To apply an inverse, prefer `linalg.solve`: it is faster and more exact.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, ``(*, n, n)``.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The inverses, ``(*, n, n)``.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is singular.
+
     Examples
     --------
     >>> adjoint.linalg.inv(adjoint.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -318,12 +337,33 @@ solve_p: Primitive = nary(
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Out = None) -> Tensor:
     """Solve ``A @ X = B``, or ``X @ A = B`` where `left` is False.
 
-    `B` is a vector, or a batch of vectors, if its shape is that of `A` less the last dim.
+    Parameters
+    ----------
+    A : Tensor
+        Square matrices, ``(*, n, n)``.
+    B : Tensor
+        Matrices ``(*, n, k)``, or ``(*, k, n)`` where `left` is False; or vectors ``(*, n)``, if that is the shape of
+        `A` less its last dimension.
+    left : bool, default True
+        On which side of X the matrix A stands.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The solutions X, of the shape of `B`.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is singular.
 
     Examples
     --------
-    >>> adjoint.linalg.solve(adjoint.tensor([[2.0, 0.0], [0.0, 4.0]]), adjoint.tensor([2.0, 2.0]))
-    tensor([1.0000, 0.5000])
+    >>> A = adjoint.tensor([[2.0, 1.0], [1.0, 3.0]])
+    >>> adjoint.linalg.solve(A, adjoint.tensor([4.0, 7.0]))
+    tensor([1., 2.])
     """
     return into(out, _solution(A, B, left, True))
 
@@ -435,7 +475,35 @@ solve_triangular_p: Primitive = nary(
 def solve_triangular(
     input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Out = None
 ) -> Tensor:
-    """Solve ``A @ X = B`` (or ``X @ A = B``) where `A` is triangular; its other half is not looked at."""
+    """Solve ``A @ X = B``, or ``X @ A = B``, where A is triangular.
+
+    Parameters
+    ----------
+    input : Tensor
+        The matrices A, ``(*, n, n)``; only the triangle that `upper` names is read.
+    B : Tensor
+        Matrices ``(*, n, k)``, or ``(*, k, n)`` where `left` is False.
+    upper : bool
+        Whether A is the upper triangle and not the lower one.
+    left : bool, default True
+        On which side of X the matrix A stands.
+    unitriangular : bool, default False
+        Whether to take the diagonal of A as ones, without reading it.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The solutions X, of the shape of `B` with leading dimensions broadcast.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[2.0, 0.0], [1.0, 4.0]])
+    >>> adjoint.linalg.solve_triangular(A, adjoint.tensor([[2.0], [9.0]]), upper=False)
+    tensor([[1.],
+            [2.]])
+    """
     check_square(input, "linalg.solve_triangular")
     check_matrices(B, "linalg.solve_triangular", "B")
     check_same_dtype(input, B, "linalg.solve_triangular")

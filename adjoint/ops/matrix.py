@@ -21,7 +21,31 @@ from .shape import expand_p
 
 
 def inverse(input: Tensor, *, out: Out = None) -> Tensor:
-    """Invert square matrices."""
+    """Invert square matrices; the same as `linalg.inv`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, n, n)``.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The inverses, ``(*, n, n)``.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is singular.
+
+    Examples
+    --------
+    >>> adjoint.inverse(adjoint.tensor([[1.0, 2.0], [0.0, 1.0]]))
+    tensor([[ 1., -2.],
+            [ 0.,  1.]])
+    """
     return linalg.inv(input, out=out)
 
 
@@ -32,12 +56,44 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 def det(input: Tensor) -> Tensor:
-    """Compute the determinant."""
+    """Compute the determinants of square matrices; the same as `linalg.det`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, n, n)``.
+
+    Returns
+    -------
+    Tensor
+        The determinants, ``(*)``.
+
+    Examples
+    --------
+    >>> adjoint.det(adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(-2.)
+    """
     return linalg.det(input)
 
 
 def logdet(input: Tensor) -> Tensor:
-    """Compute the logarithm of the determinant; NaN where that is negative."""
+    """Compute the logarithms of determinants, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, n, n)``.
+
+    Returns
+    -------
+    Tensor
+        ``log(det(input))``, ``(*)``: ``-inf`` for a determinant of zero, NaN for a negative one.
+
+    Examples
+    --------
+    >>> adjoint.logdet(adjoint.eye(3) * 1e20)
+    tensor(138.1551)
+    """
     check_square(input, "linalg.slogdet")
     sign, size = linalg.slogdet_p(input)
     if input.array.dtype.kind == "c":
@@ -78,12 +134,62 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 def cholesky(input: Tensor, upper: bool = False, *, out: Out = None) -> Tensor:
-    """Factor positive-definite matrices into triangles."""
+    """Factor positive-definite matrices into ``L @ L.mH``; `linalg.cholesky` is the newer form.
+
+    Parameters
+    ----------
+    input : Tensor
+        Symmetric or Hermitian positive-definite matrices, ``(*, n, n)``.
+    upper : bool, default False
+        Return the upper factor ``U = L.mH`` instead of the lower one.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The triangular factors, ``(*, n, n)``.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive definite.
+
+    Examples
+    --------
+    >>> adjoint.cholesky(adjoint.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
     return fold(decomposition.cholesky(input, upper=upper, out=out), "CholeskyBackward0", input, upper=upper)
 
 
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: Out = None) -> Tensor:
-    """Solve ``A @ X = B`` from the Cholesky factor of A."""
+    """Solve ``A @ X = B``, given the Cholesky factor of A.
+
+    Parameters
+    ----------
+    input : Tensor
+        The right-hand sides B, ``(*, n, k)``.
+    input2 : Tensor
+        The factors of A, ``(*, n, n)``, as `linalg.cholesky` returns them.
+    upper : bool, default False
+        Whether the factors are upper triangles, ``A = U.mH @ U``, and not lower ones, ``A = L @ L.mH``.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The solutions X, ``(*, n, k)``.
+
+    Examples
+    --------
+    >>> L = adjoint.linalg.cholesky(adjoint.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    >>> adjoint.cholesky_solve(adjoint.tensor([[6.0], [7.0]]), L)
+    tensor([[1.],
+            [1.]])
+    """
     for name, x in (("b", input), ("u", input2)):
         if x.array.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.array.ndim} dimensions instead")

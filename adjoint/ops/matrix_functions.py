@@ -218,7 +218,36 @@ def pinv(
     rtol: Operand | None = None,
     out: Out = None,
 ) -> Tensor:
-    """Compute the pseudoinverse; singular values below ``max(atol, rtol * largest)`` count as zero."""
+    """Compute the Moore-Penrose pseudoinverse of matrices.
+
+    Singular values of at most ``max(atol, rtol * largest)`` count as zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, ``(*, m, n)``.
+    rcond : float or Tensor, optional
+        Older name of `rtol`.
+    hermitian : bool, default False
+        Whether the matrices are symmetric or Hermitian: eigenvalues are then used in place of singular values.
+    atol : float or Tensor, optional
+        Absolute tolerance, 0 by default.
+    rtol : float or Tensor, optional
+        Relative tolerance. By default ``max(m, n)`` times the `eps` of the dtype, or 0 if `atol` is positive.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The pseudoinverses, ``(*, n, m)``.
+
+    Examples
+    --------
+    >>> adjoint.linalg.pinv(adjoint.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000, 0.0000],
+            [0.0000, 0.0000, 0.2500]])
+    """
     a = input.array
     if a.ndim < 2 or of(a.dtype).category < 2 or a.dtype.itemsize == 2:
         raise RuntimeError(

@@ -109,12 +109,34 @@ def vector_norm(
     dtype: DTypeArg | object | DType | None = None, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False, x: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Measure the length of a vector, or of all vectors along `dim`; `ord` is any number or infinity.
+    """Compute the norm of vectors: ``sum(abs(x) ** ord) ** (1 / ord)``.
+
+    Parameters
+    ----------
+    input, x : Tensor
+        Any shape, real or complex floating point. `x` is torch's name for it.
+    ord : float, default 2
+        Order: any number, ``inf`` (largest absolute value), ``-inf`` (smallest) or 0 (count of nonzero elements).
+    dim : int or tuple of int, optional
+        Dimensions that the vectors lie along. By default all elements are one vector.
+    keepdim : bool, default False
+        Whether to leave the reduced dimensions in the result, with size 1.
+    dtype : dtype, optional
+        Convert to this type first.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The norms: real, with the shape of `input` less `dim`.
 
     Examples
     --------
     >>> adjoint.linalg.vector_norm(adjoint.tensor([3.0, 4.0]))
     tensor(5.)
+    >>> adjoint.linalg.vector_norm(adjoint.tensor([[3.0, -4.0], [6.0, 8.0]]), ord=1, dim=1)
+    tensor([ 7., 14.])
     """
     dim, keepdim = either(dim, axis), keepdim or keepdims
     x = input if x is None else x
@@ -197,7 +219,43 @@ def linalg_norm(
     input: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: object = None,
     out: Tensor | None = None, axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Measure a vector or a matrix, whichever `ord` and `dim` make of it."""
+    """Compute a vector norm or a matrix norm, depending on `ord` and `dim`.
+
+    Without `ord` it is the 2-norm of the flattened elements or of `dim`. With `ord`, one dimension takes a vector
+    norm, two dimensions take a matrix norm.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape, real or complex floating point. With `ord` and no `dim` it is a vector or a matrix.
+    ord : float or {"fro", "nuc"}, optional
+        For vectors any number, as in `vector_norm`. For matrices ``"fro"`` (root of the sum of squares), ``"nuc"``
+        (sum of singular values), 2 or -2 (largest or smallest singular value), 1 or -1 (largest or smallest sum of
+        a column's absolute values), ``inf`` or ``-inf`` (of a row's).
+    dim : int or tuple of int, optional
+        One dimension (vectors) or two (matrices).
+    keepdim : bool, default False
+        Whether to leave the reduced dimensions in the result, with size 1.
+    dtype : dtype, optional
+        Convert to this type first.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        The norms: real, with the shape of `input` less `dim`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[3.0, -4.0], [6.0, 8.0]])
+    >>> adjoint.linalg.norm(x, dim=1)
+    tensor([ 5., 10.])
+    >>> adjoint.linalg.norm(x, ord=1)
+    tensor(12.)
+    >>> adjoint.linalg.norm(x, ord="nuc")
+    tensor(14.8661)
+    """
     dim, keepdim = either(dim, axis), keepdim or keepdims
     if isinstance(ord, str) or (ord is not None and _is_matrix(input, dim)):
         if dim is None:
@@ -229,12 +287,38 @@ def norm(
     out: Tensor | None = None,
     dtype: object = None,
 ) -> Tensor:
-    """Measure the length of all elements, or of those along `dim`, by the `p`-norm.
+    """Compute a norm of all elements, or of those along `dim`.
+
+    For older programs: prefer `linalg.vector_norm` and `linalg.matrix_norm`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape, real or complex floating point.
+    p : float or {"fro", "nuc"}, default "fro"
+        Order of the vector norm ``sum(abs(x) ** p) ** (1 / p)``. ``"fro"`` is 2, ``"nuc"`` the sum of the singular
+        values of matrices.
+    dim : int or tuple of int, optional
+        Dimensions to reduce; all by default. ``"nuc"`` takes two.
+    keepdim : bool, default False
+        Whether to leave the reduced dimensions in the result, with size 1.
+    out : Tensor, optional
+        Tensor to write the result into.
+    dtype : dtype, optional
+        Convert to this type first.
+
+    Returns
+    -------
+    Tensor
+        The norms, with the shape of `input` less `dim`.
 
     Examples
     --------
-    >>> adjoint.norm(adjoint.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
+    >>> x = adjoint.tensor([[3.0, 4.0], [6.0, 8.0]])
+    >>> adjoint.norm(x, dim=1)
     tensor([ 5., 10.])
+    >>> adjoint.norm(x, p=adjoint.inf)
+    tensor(8.)
     """
     if isinstance(p, TensorBase) and p.array.ndim:
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not Tensor")
@@ -332,7 +416,34 @@ euclid_p: Primitive = nary(
 
 @autocasting
 def cdist(x1: Tensor, x2: Tensor, p: Number = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """Measure the distance of each row of `x1` from each row of `x2`."""
+    """Compute the distance of each row of `x1` from each row of `x2`.
+
+    Parameters
+    ----------
+    x1, x2 : Tensor
+        Rows of shapes ``(*, n, d)`` and ``(*, m, d)``, floating point; the leading dimensions broadcast.
+    p : float, default 2.0
+        Order of the norm of differences, 0 or more: ``sum(abs(x1[i] - x2[j]) ** p) ** (1 / p)``.
+    compute_mode : str, default "use_mm_for_euclid_dist_if_necessary"
+        For ``p=2``: compute by matrix multiplication, which is faster and less exact, above 25 rows
+        (``"use_mm_for_euclid_dist_if_necessary"``), always (``"use_mm_for_euclid_dist"``) or never
+        (``"donot_use_mm_for_euclid_dist"``).
+
+    Returns
+    -------
+    Tensor
+        The distances, ``(*, n, m)``.
+
+    Examples
+    --------
+    >>> a, b = adjoint.tensor([[0.0, 0.0], [3.0, 4.0]]), adjoint.tensor([[0.0, 4.0]])
+    >>> adjoint.cdist(a, b)
+    tensor([[4.],
+            [3.]])
+    >>> adjoint.cdist(a, b, p=1.0)
+    tensor([[4.],
+            [3.]])
+    """
     a, b, given = x1.array, x2.array, (x1, x2)
     if compute_mode not in (
         "use_mm_for_euclid_dist_if_necessary",

@@ -285,7 +285,43 @@ def avg_pool2d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Average over windows of the last two dimensions."""
+    """Average over windows of the last two dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Zeros to add on both sides, at most half of `kernel_size`.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    count_include_pad : bool, default True
+        Whether padding counts as elements of a window.
+    divisor_override : int, optional
+        Divide the sum of a window by this in place of its number of elements.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, H_out, W_out)`` with, for each dimension,
+        ``H_out = (H + 2 * padding - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(16.0).reshape(1, 4, 4)
+    >>> adjoint.nn.functional.avg_pool2d(x, 2)
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    >>> adjoint.nn.functional.avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False)
+    tensor([[[ 2.5000,  4.0000],
+             [ 8.5000, 10.0000]]])
+    """
     return into(
         out,
         _average(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
@@ -296,7 +332,40 @@ def avg_pool3d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Average over windows of the last three dimensions."""
+    """Average over windows of the last three dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Zeros to add on both sides, at most half of `kernel_size`.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    count_include_pad : bool, default True
+        Whether padding counts as elements of a window.
+    divisor_override : int, optional
+        Divide the sum of a window by this in place of its number of elements.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, D_out, H_out, W_out)`` with, for each dimension,
+        ``D_out = (D + 2 * padding - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.avg_pool3d(adjoint.arange(16.0).reshape(1, 4, 2, 2), 2)
+    tensor([[[[ 3.5000]],
+    <BLANKLINE>
+             [[11.5000]]]])
+    """
     return into(
         out,
         _average(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
@@ -372,13 +441,41 @@ def max_pool2d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """Take the maximum of windows of the last two dimensions; with `return_indices`, also where it is.
+    """Take the maximum of windows of the last two dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Minus infinity to add on both sides, at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    return_indices : bool, default False
+        Whether to return positions too, for ``max_unpool2d``.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, H_out, W_out)`` with, for each dimension,
+        ``H_out = (H + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with `return_indices`
+        also the position of each maximum in its flattened plane, int64.
 
     Examples
     --------
-    >>> adjoint.max_pool2d(adjoint.arange(16.0).reshape(1, 4, 4), 2)
+    >>> x = adjoint.arange(16.0).reshape(1, 4, 4)
+    >>> adjoint.nn.functional.max_pool2d(x, 2)
     tensor([[[ 5.,  7.],
              [13., 15.]]])
+    >>> adjoint.nn.functional.max_pool2d(x, 2, return_indices=True)[1]
+    tensor([[[ 5,  7],
+             [13, 15]]])
     """
     return _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -387,7 +484,39 @@ def max_pool3d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """Take the maximum of windows of the last three dimensions; with `return_indices`, also where it is."""
+    """Take the maximum of windows of the last three dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Minus infinity to add on both sides, at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    return_indices : bool, default False
+        Whether to return positions too, for ``max_unpool3d``.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, D_out, H_out, W_out)`` with, for each dimension,
+        ``D_out = (D + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with `return_indices`
+        also the position of each maximum in its flattened volume, int64.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.max_pool3d(adjoint.arange(16.0).reshape(1, 4, 2, 2), 2)
+    tensor([[[[ 7.]],
+    <BLANKLINE>
+             [[15.]]]])
+    """
     return _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 

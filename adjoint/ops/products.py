@@ -60,7 +60,31 @@ def _as_elements(factor: Number, x: Tensor) -> Number:
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Out = None) -> Tensor:
-    """Return ``beta * input + alpha * (mat1 @ mat2)``."""
+    """Multiply two matrices and add a third: ``beta * input + alpha * (mat1 @ mat2)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        What to add; it broadcasts to ``(n, p)``.
+    mat1, mat2 : Tensor
+        Matrices, ``(n, m)`` and ``(m, p)``, of the same dtype as `input`.
+    beta, alpha : float, default 1
+        Factors. Where `beta` is 0, NaN and infinity in `input` are ignored.
+    out : Tensor, optional
+        Tensor to write the result into.
+
+    Returns
+    -------
+    Tensor
+        ``(n, p)``.
+
+    Examples
+    --------
+    >>> a = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.addmm(adjoint.ones(2), a, a, alpha=10)
+    tensor([[ 71., 101.],
+            [151., 221.]])
+    """
     for name, m in (("mat1", mat1), ("mat2", mat2)):
         if m.array.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {m.array.ndim}-D tensor")

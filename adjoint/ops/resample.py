@@ -69,14 +69,32 @@ def _check_padding(mode: str, shape: Sequence[int], d: int, before: int, after: 
 
 
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """Pad the last dimensions; `pad` has (before, after) of the last dimension first.
+    """Pad dimensions, from the last one on.
 
-    `mode` says with what: "constant" with `value`, "reflect" with the mirror image, "replicate" with the edge,
-    "circular" with the other end.
+    Parameters
+    ----------
+    input : Tensor
+        Any shape. Modes other than ``"constant"`` pad one to three dimensions, after channels or batch and channels.
+    pad : sequence of int
+        Elements to add before and after the last dimension, then before and after the one before it, and so on.
+        Negative numbers cut off.
+    mode : {"constant", "reflect", "replicate", "circular"}, default "constant"
+        What to add: `value`, the mirror image without the edge, the edge, or the other end.
+    value : float, default 0
+        What ``"constant"`` adds.
+
+    Returns
+    -------
+    Tensor
+        A new tensor; a padded dimension has ``before + n + after`` elements.
 
     Examples
     --------
-    >>> adjoint.nn.functional.pad(adjoint.tensor([[1.0, 2.0, 3.0]]), (2, 1), mode="reflect")
+    >>> x = adjoint.tensor([[1.0, 2.0, 3.0]])
+    >>> adjoint.nn.functional.pad(x, (1, 0, 0, 1), value=9.0)
+    tensor([[9., 1., 2., 3.],
+            [9., 9., 9., 9.]])
+    >>> adjoint.nn.functional.pad(x, (2, 1), mode="reflect")
     tensor([[3., 2., 1., 2., 3., 2.]])
     """
     require_tensor(input, "input", "pad")
@@ -241,12 +259,38 @@ def interpolate(
     input: Tensor, size: Ints | None = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Resize (N, C, ...) in its one to three last dimensions, to a `size` or by a `scale_factor`.
+    """Resize images, volumes or sequences, to a size or by a factor.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+    size : int or tuple of int, optional
+        New size of the last dimensions.
+    scale_factor : float or tuple of float, optional
+        In place of `size`: the new size is ``floor(scale_factor * size)``.
+    mode : str, default "nearest"
+        ``"nearest"``, ``"nearest-exact"`` (nearest center of a pixel), ``"area"`` (adaptive average), or by number of
+        dimensions ``"linear"``, ``"bilinear"``, ``"bicubic"``, ``"trilinear"``.
+    align_corners : bool, optional
+        For the linear and cubic modes: whether the centers of the outermost pixels stay where they are. By default
+        (False) the outer edges do.
+    recompute_scale_factor : bool, optional
+        Compute with the ratio of the rounded sizes in place of `scale_factor`.
+    antialias : bool, default False
+        Whether ``"bilinear"`` and ``"bicubic"`` average over more pixels where they make an image smaller.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, *size)``.
 
     Examples
     --------
     >>> x = adjoint.tensor([[[1.0, 3.0]]])
-    >>> adjoint.nn.functional.interpolate(x, scale_factor=2, mode="linear")
+    >>> adjoint.nn.functional.interpolate(x, scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
+    >>> adjoint.nn.functional.interpolate(x, size=4, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
     require_tensor(input, "input", "interpolate")

@@ -86,21 +86,37 @@ def load(
 
     Parameters
     ----------
-    f
+    f : path or file
         A path, or a file opened for reading that can be sought in.
-    map_location
+    map_location : device, dict or callable, optional
         Where the tensors shall be: a device, a dict from saved to wanted devices, or a function of storage and place.
-    pickle_module
+    pickle_module : module, optional
         With ``weights_only=False``, loads the file with this module, which runs whatever is in it.
-    weights_only
+    weights_only : bool, optional
         Whatever it says, only plain data are read, unless `pickle_module` is given too.
-    mmap
+    mmap : bool, optional
         Whether to map the file into memory, so that only what is used is read.
+    **pickle_load_args
+        Passed on to `pickle_module`.
+
+    Returns
+    -------
+    object
+        What was saved: a tensor, or a dict, list or other plain structure of tensors and values.
 
     Raises
     ------
     FileFormatError
         Where the file is damaged, or names things that are not plain data; the error lists all of them.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> adjoint.save({"weight": adjoint.ones(2), "epoch": 3}, file)
+    >>> _ = file.seek(0)
+    >>> adjoint.load(file)
+    {'weight': tensor([1., 1.]), 'epoch': 3}
     """
     with opened(f, mmap) as source:
         if pickle_module is not None and weights_only is False:

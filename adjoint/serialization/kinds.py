@@ -32,7 +32,22 @@ def clear_safe_globals() -> None:
 
 
 class safe_globals:
-    """Add classes for the length of a block."""
+    """Let `load` make objects of more classes within a ``with`` block.
+
+    Parameters
+    ----------
+    safe_globals : list
+        The classes, or pairs of a class and the name that files give it.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> with adjoint.serialization.safe_globals([Fraction]):
+    ...     Fraction in adjoint.serialization.get_safe_globals()
+    True
+    >>> Fraction in adjoint.serialization.get_safe_globals()
+    False
+    """
 
     def __init__(self, safe_globals: list[Any]) -> None:
         self._entries = safe_globals

@@ -48,7 +48,21 @@ def _make_sparse(weight: Any) -> None:
 
 
 def mm(sparse: Any, dense: Any, reduce: str = "sum") -> Any:
-    """Multiply a sparse matrix by another; gradients flow to the elements of the first, and to the second.
+    """Multiply a sparse matrix by another matrix; gradients flow to the elements of the first, and to the second.
+
+    Parameters
+    ----------
+    sparse : Tensor
+        Sparse matrix, ``(n, m)``.
+    dense : Tensor
+        Dense or sparse matrix, ``(m, p)``.
+    reduce : {"sum"}, default "sum"
+        How products are combined; torch's other reductions are not supported.
+
+    Returns
+    -------
+    Tensor
+        ``(n, p)``, dense, or sparse if both operands are.
 
     Examples
     --------

@@ -39,15 +39,51 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> SparseTensor:
-    """Make a sparse tensor from the places of its elements, one column each, and their values.
+    """Make a sparse tensor in COO format from the indices of its elements and their values.
+
+    Parameters
+    ----------
+    indices : Tensor or list
+        Indices, ``(sparse dimensions, nnz)``: one column for each value. With a size in its place, and nothing else,
+        the result is empty.
+    values : Tensor or list
+        The values, ``(nnz, *dense dimensions)``, or one number for all.
+    size : tuple of int, optional
+        Shape of the result; by default the smallest that holds the indices.
+    dtype : dtype, optional
+        Type of the values; by default theirs.
+    device : device or str, optional
+        Where the result is; by default where `values` are.
+    pin_memory : bool, default False
+        Accepted for torch's sake.
+    requires_grad : bool, default False
+        Whether to record what is computed from the result.
+    check_invariants : bool, optional
+        Accepted for torch's sake: indices are always checked.
+    is_coalesced : bool, optional
+        A promise that indices are sorted and none occurs twice. Otherwise values of equal indices are added up.
+
+    Returns
+    -------
+    Tensor
+        A sparse tensor.
+
+    Raises
+    ------
+    RuntimeError
+        If an index is outside of `size`, or there are not as many columns as values.
 
     Examples
     --------
-    >>> adjoint.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    >>> s = adjoint.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    >>> s
     tensor(indices=tensor([[0, 1],
                            [2, 0]]),
            values=tensor([3., 4.]),
            size=(2, 3), nnz=2, layout=adjoint.sparse_coo)
+    >>> s.to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 0.]])
     """
     if values is None:  # a size alone
         empty = words.zeros(0, dtype=dtype, device=device)
@@ -208,7 +244,20 @@ class _typed(type):
         return isinstance(value, SparseTensor) and value.dtype is cls.dtype
 
 
+_DOC = """Makes sparse {dtype} tensors and recognizes them: the older form of `sparse_coo_tensor`.
+
+Parameters
+----------
+*args
+    Indices, values and a size, as `sparse_coo_tensor` takes them; or a size alone.
+
+Examples
+--------
+>>> s = adjoint.sparse_coo_tensor([[0, 1]], adjoint.ones(2), dtype=adjoint.{dtype})
+>>> isinstance(s, adjoint.sparse.{name})
+True
+"""
 typed = {
-    f"{d.title}Tensor": _typed(f"{d.title}Tensor", (), {"dtype": d, "__doc__": f"Makes sparse {d.name} tensors."})
-    for d in ALL
+    name: _typed(name, (), {"dtype": d, "__doc__": _DOC.format(dtype=d.name, name=name)})
+    for d, name in ((d, f"{d.title}Tensor") for d in ALL)
 }

@@ -124,7 +124,31 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     msg: str = "",
 ) -> None:  # fmt: skip
-    """Compare as `assert_close` does, without regard to dtype and with NaN equal to NaN; deprecated."""
+    """Compare as `assert_close` does, without regard to dtype and with NaN equal to NaN; deprecated.
+
+    Parameters
+    ----------
+    actual, expected : Tensor or number or list
+        What to compare.
+    rtol, atol : float, optional
+        Relative and absolute tolerance; both or neither. By default they depend on the dtype, as in `assert_close`.
+    equal_nan : bool, default True
+        Whether NaN equals NaN.
+    msg : str, default ""
+        Message of the error in place of the one that describes the difference.
+
+    Raises
+    ------
+    AssertionError
+        If ``abs(actual - expected) > atol + rtol * abs(expected)`` somewhere, or shapes differ.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", FutureWarning)
+    ...     adjoint.testing.assert_allclose([1.0, 2.0], [1.0, 2.0 + 1e-7])
+    """
     __tracebackhide__ = True
     warnings.warn(
         "`adjoint.testing.assert_allclose()` is deprecated, as torch's is; use `assert_close()`",

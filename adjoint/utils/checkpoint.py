@@ -437,26 +437,40 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call `function` without keeping what its ops keep: the backward pass runs it again.
+    """Call `function` without saving tensors for the backward pass, which calls it again.
+
+    This trades time for memory: only the arguments are saved.
 
     Parameters
     ----------
-    function
+    function : callable
         What to call, with ``*args`` and ``**kwargs``; it must do the same each time.
-    use_reentrant
+    use_reentrant : bool, optional
         Whether the call is one node, whose backward runs a backward pass of its own (True, and the default, with a
         warning), or recorded as any other call. Prefer False: it works with `autograd.grad`, keyword arguments and
         whatever else a program does.
-    context_fn
+    context_fn : callable, optional
         Returns two contexts, for the first run and the second; see `create_selective_checkpoint_contexts`.
-    determinism_check
-        ``"default"`` compares shapes and dtypes of what both runs keep, ``"none"`` does not.
-    debug
+    determinism_check : {"default", "none"}, default "default"
+        Whether to compare shapes and dtypes of what both runs save.
+    debug : bool, default False
         Whether a mismatch lists the ops of both runs.
-    early_stop
+    early_stop : bool, default True
         Whether the second run ends as soon as everything is there.
     **kwargs
-        Those of `function`, and ``preserve_rng_state`` (True): whether the second run draws the same numbers.
+        Those of `function`, and ``preserve_rng_state`` (True): whether the second run has the same random numbers.
+
+    Returns
+    -------
+    object
+        What `function` returns.
+
+    Raises
+    ------
+    CheckpointError
+        In the backward pass, if the second run saves other tensors than the first.
+    ValueError
+        If an option needs ``use_reentrant=False``.
 
     Examples
     --------

@@ -61,6 +61,33 @@ def test_records(tmp_path: Path) -> None:
         writer.add_scalar("x", adjoint.ones(2))
 
 
+def test_events_are_visible_after_flush_secs(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path / "late") as late, SummaryWriter(tmp_path / "now", flush_secs=0) as now:
+        late.add_scalar("loss", 0.5, 0)
+        now.add_scalar("loss", 0.5, 0)
+        now.add_scalars("losses", {"a": 1.0}, 0)
+        assert len(records(tmp_path / "late")) == 1 and len(records(tmp_path / "now")) == 2
+        assert len(records(tmp_path / "now" / "losses_a")) == 2
+
+
+def test_purge_step(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path, purge_step=5) as writer:
+        writer.add_scalar("loss", 0.5, 5)
+    _, version, start, _ = records(tmp_path)
+    assert version.endswith(b"\x10\x05\x1a\rbrain.Event:2") and start.endswith(b"\x10\x05\x3a\x02\x08\x01")
+
+
+def test_tensorboard_hides_purged_steps(tmp_path: Path) -> None:
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard itself")
+    for value, purge_step in ((1.0, None), (2.0, 2)):
+        with SummaryWriter(tmp_path, purge_step=purge_step) as writer:
+            for step in range(purge_step or 0, 4):
+                writer.add_scalar("loss", value, step)
+    found = reader.EventAccumulator(str(tmp_path))
+    found.Reload()
+    assert [(s.step, s.value) for s in found.Scalars("loss")] == [(0, 1.0), (1, 1.0), (2, 2.0), (3, 2.0)]
+
+
 def test_tensorboard_reads_them(tmp_path: Path) -> None:
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard itself")
     written(tmp_path)

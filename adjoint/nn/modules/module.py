@@ -102,6 +102,12 @@ class Module(Hooked):
     Parameters, buffers and child modules are found by `parameters`, moved by `to`, saved by `state_dict`.
     A subclass calls ``super().__init__()`` first and defines `forward`.
 
+    Attributes
+    ----------
+    training : bool
+        Whether the module is in training mode, as after `train`, or in evaluation mode, as after `eval`. Dropout and
+        batch norm check it.
+
     Examples
     --------
     >>> class Net(adjoint.nn.Module):

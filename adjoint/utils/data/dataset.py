@@ -20,9 +20,23 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Dataset(Generic[_T_co]):
-    """Samples by index: a subclass has ``__getitem__``, and ``__len__`` for samplers.
+    """Base class of datasets whose samples have an index.
 
-    A ``__getitems__`` that takes a list of indices is used instead where there is one.
+    A subclass has ``__getitem__``, and ``__len__`` for samplers. Where there is a ``__getitems__``, which takes a list
+    of indices, loaders call that. ``a + b`` is a dataset of the samples of both.
+
+    Examples
+    --------
+    >>> class Squares(adjoint.utils.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...
+    ...     def __getitem__(self, index):
+    ...         return index, float(index**2)
+    >>> for batch in adjoint.utils.data.DataLoader(Squares(), batch_size=2):
+    ...     print(batch)
+    [tensor([0, 1]), tensor([0., 1.], dtype=adjoint.float64)]
+    [tensor([2, 3]), tensor([4., 9.], dtype=adjoint.float64)]
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -33,9 +47,18 @@ class Dataset(Generic[_T_co]):
 
 
 class IterableDataset(Dataset[_T_co]):
-    """Samples as a stream: a subclass has ``__iter__``.
+    """Base class of datasets that are streams of samples.
 
-    Every worker of a loader gets a copy: `get_worker_info` tells a copy which part of the stream is its own.
+    A subclass has ``__iter__``. Every worker of a loader gets a copy: `get_worker_info` tells a copy which part of the
+    stream is its own.
+
+    Examples
+    --------
+    >>> class Lines(adjoint.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         yield from ["first", "second", "third"]
+    >>> list(adjoint.utils.data.DataLoader(Lines(), batch_size=2))
+    [['first', 'second'], ['third']]
     """
 
     def __iter__(self) -> Iterator[_T_co]:
@@ -46,7 +69,17 @@ class IterableDataset(Dataset[_T_co]):
 
 
 class TensorDataset(Dataset[tuple[Any, ...]]):
-    """Tensors side by side: sample i has element i of each.
+    """Tensors side by side: sample i is the tuple of element i of each.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Tensors with first dimensions of one size.
+
+    Raises
+    ------
+    AssertionError
+        If the first dimensions differ.
 
     Examples
     --------
@@ -150,7 +183,21 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[_T_co]):
-    """Some samples of a dataset, by their indices."""
+    """Some samples of a dataset, by their indices.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Where the samples come from.
+    indices : sequence of int
+        Which of them, in order.
+
+    Examples
+    --------
+    >>> part = adjoint.utils.data.Subset(["a", "b", "c", "d"], [3, 1])
+    >>> len(part), part[0]
+    (2, 'd')
+    """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -172,13 +219,36 @@ class Subset(Dataset[_T_co]):
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = default_generator) -> list[Subset[Any]]:
-    """Split a dataset at random into parts of given lengths, or of given fractions that sum to one.
+    """Split a dataset at random into parts.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        A dataset with a length n.
+    lengths : sequence of int or float
+        Samples in each part, with the sum n; or fractions with the sum 1. What rounding down the fractions leaves over
+        goes to the first parts, one sample to each.
+    generator : Generator, optional
+        Source of random numbers; the default generator if none is given.
+
+    Returns
+    -------
+    list of Subset
+        The parts.
+
+    Raises
+    ------
+    ValueError
+        If the lengths do not add up to n.
 
     Examples
     --------
     >>> from adjoint.utils.data import random_split
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
     [8, 2]
+    >>> train, test = random_split(range(10), [8, 2], generator=adjoint.Generator().manual_seed(0))
+    >>> list(test)
+    [6, 2]
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _counts(len(dataset), lengths)

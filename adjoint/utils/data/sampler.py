@@ -31,7 +31,25 @@ def _check_count(num_samples: Any) -> None:
 
 
 class Sampler(Generic[_T_co]):
-    """The order of samples: a subclass has ``__iter__`` over indices, and mostly ``__len__``."""
+    """Base class of the orders in which a `DataLoader` takes samples.
+
+    A subclass has ``__iter__`` over indices, and mostly ``__len__``.
+
+    Examples
+    --------
+    >>> class Reversed(adjoint.utils.data.Sampler):
+    ...     def __init__(self, dataset):
+    ...         self.dataset = dataset
+    ...
+    ...     def __iter__(self):
+    ...         return iter(range(len(self.dataset) - 1, -1, -1))
+    ...
+    ...     def __len__(self):
+    ...         return len(self.dataset)
+    >>> data = ["a", "b", "c"]
+    >>> list(adjoint.utils.data.DataLoader(data, batch_size=2, sampler=Reversed(data)))
+    [['c', 'b'], ['a']]
+    """
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError
@@ -51,13 +69,31 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """In random order, or drawn with replacement.
+    """Indices in random order, or at random with replacement.
+
+    Parameters
+    ----------
+    data_source : sized
+        The dataset; only its length n is used.
+    replacement : bool, default False
+        Whether an index may occur several times in one pass.
+    num_samples : int, optional
+        Indices of one pass; n by default. Without replacement all indices occur once before any occurs again.
+    generator : Generator, optional
+        Source of random numbers; by default a new one, seeded from the default generator.
+
+    Raises
+    ------
+    ValueError
+        If `num_samples` is not a positive number.
 
     Examples
     --------
     >>> from adjoint.utils.data import RandomSampler
-    >>> sorted(RandomSampler(range(4)))
-    [0, 1, 2, 3]
+    >>> list(RandomSampler(range(4), generator=adjoint.Generator().manual_seed(0)))
+    [0, 1, 3, 2]
+    >>> len(list(RandomSampler(range(4), replacement=True, num_samples=6)))
+    6
     """
 
     def __init__(
@@ -138,13 +174,29 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of indices that another sampler gives one by one.
+    """Lists of indices that another sampler yields one by one.
+
+    Parameters
+    ----------
+    sampler : iterable of int
+        The indices.
+    batch_size : int
+        Indices in each list.
+    drop_last : bool
+        Whether to leave out a last list that has fewer.
+
+    Raises
+    ------
+    ValueError
+        If `batch_size` is not a positive integer or `drop_last` not a boolean.
 
     Examples
     --------
     >>> from adjoint.utils.data import BatchSampler
     >>> list(BatchSampler(range(5), batch_size=2, drop_last=False))
     [[0, 1], [2, 3], [4]]
+    >>> list(BatchSampler(range(5), batch_size=2, drop_last=True))
+    [[0, 1], [2, 3]]
     """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
@@ -168,13 +220,37 @@ class BatchSampler(Sampler[list[int]]):
 
 
 class DistributedSampler(Sampler[int]):
-    """Every `num_replicas`-th sample, the same number for every process; call `set_epoch` for another order.
+    """The indices of one process out of several: every `num_replicas`-th sample.
+
+    Every process gets as many. Call `set_epoch` before each pass, so that the order differs from pass to pass.
+
+    Parameters
+    ----------
+    dataset : sized
+        The dataset; only its length n is used.
+    num_replicas : int, optional
+        Number of processes; by default those of the process group.
+    rank : int, optional
+        Number of this process; by default its rank in the process group.
+    shuffle : bool, default True
+        Whether to shuffle, for all processes alike.
+    seed : int, default 0
+        Seed of the order, to which the epoch is added; the same on every process.
+    drop_last : bool, default False
+        Whether to leave out samples where `num_replicas` does not divide n. Otherwise some samples occur twice.
+
+    Raises
+    ------
+    ValueError
+        If `rank` is not in the range of `num_replicas`.
 
     Examples
     --------
     >>> from adjoint.utils.data import DistributedSampler
     >>> list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
     [1, 3, 0]
+    >>> list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False, drop_last=True))
+    [1, 3]
     """
 
     def __init__(

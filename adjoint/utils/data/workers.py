@@ -95,13 +95,26 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return which worker this process is; None in the program itself.
+    """Return which worker of a `DataLoader` this process is.
+
+    Returns
+    -------
+    WorkerInfo or None
+        In a worker: its number ``id``, ``num_workers``, its ``seed`` and its copy of the ``dataset``. In the program
+        itself None.
 
     Examples
     --------
     >>> from adjoint.utils.data import get_worker_info
     >>> get_worker_info() is None
     True
+    >>> class Lines(adjoint.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         info = get_worker_info()
+    ...         start, step = (0, 1) if info is None else (info.id, info.num_workers)
+    ...         return iter(range(start, 6, step))
+    >>> list(Lines())
+    [0, 1, 2, 3, 4, 5]
     """
     return _info
 

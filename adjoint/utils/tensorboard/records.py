@@ -85,12 +85,13 @@ def _new_file(folder: str, suffix: str) -> tuple[str, IO[bytes]]:
 
 
 class RecordWriter:
-    """Writes events into one file of a folder."""
+    """Writes events into one file of a folder, which readers see `flush_secs` later at the next event."""
 
-    def __init__(self, log_dir: str, filename_suffix: str = "") -> None:
+    def __init__(self, log_dir: str, filename_suffix: str = "", flush_secs: float = 120) -> None:
         os.makedirs(log_dir, exist_ok=True)
         self._path, self._file = _new_file(log_dir, filename_suffix)
         self._lock = threading.Lock()
+        self._flush_secs, self._flushed = flush_secs, time.monotonic()
         self.write(part(3, "brain.Event:2"))
         self.flush()
 
@@ -102,10 +103,13 @@ class RecordWriter:
         length = struct.pack("<Q", len(event))
         with self._lock:
             self._file.write(length + _checksum(length) + event + _checksum(event))
+        if time.monotonic() - self._flushed >= self._flush_secs:
+            self.flush()
 
     def flush(self) -> None:
         """Let readers see what is written so far."""
         self._file.flush()
+        self._flushed = time.monotonic()
 
     def close(self) -> None:
         """Close the file."""

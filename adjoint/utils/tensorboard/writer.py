@@ -13,17 +13,18 @@ import numpy as np
 
 from ...autograd.grad_mode import no_grad
 from . import summary
-from .records import RecordWriter, Summary, part
+from .records import RecordWriter, Summary, integer, part
 
 __all__ = ["FileWriter", "SummaryWriter"]
+_SESSION_START = 1  # SessionLog.START in TensorBoard's protocol buffers
 
 
 class FileWriter:
     """Writes summaries into one file of a folder."""
 
     def __init__(self, log_dir: Any, max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = "") -> None:
-        self._log_dir, self._suffix = str(log_dir), filename_suffix
-        self.event_writer = RecordWriter(self._log_dir, filename_suffix)
+        self._log_dir, self._suffix, self._flush_secs = str(log_dir), filename_suffix, flush_secs
+        self.event_writer = RecordWriter(self._log_dir, filename_suffix, flush_secs)
 
     def get_logdir(self) -> str:
         """Return the folder."""
@@ -32,6 +33,11 @@ class FileWriter:
     def add_summary(self, summary: Any, global_step: int | None = None, walltime: float | None = None) -> None:
         """Write a summary."""
         self.event_writer.write(part(5, Summary.of(summary)), global_step, walltime)
+
+    def restart_at(self, step: int) -> None:
+        """Let TensorBoard hide what earlier files of the folder have for this step and later ones."""
+        self.event_writer.write(part(3, "brain.Event:2"), step)
+        self.event_writer.write(part(7, integer(1, _SESSION_START)), step)
 
     def flush(self) -> None:
         """Let readers see what is written so far."""
@@ -43,7 +49,7 @@ class FileWriter:
 
     def reopen(self) -> None:
         """Go on in another file of the folder."""
-        self.event_writer = RecordWriter(self._log_dir, self._suffix)
+        self.event_writer = RecordWriter(self._log_dir, self._suffix, self._flush_secs)
 
 
 def _drawn(figure: Any, close: bool) -> Any:
@@ -60,12 +66,28 @@ class SummaryWriter:
 
     Parameters
     ----------
-    log_dir
+    log_dir : path, optional
         The folder; by default ``runs/`` with the time and the machine's name.
-    comment
+    comment : str, default ""
         A word at the end of the default folder's name.
-    filename_suffix
+    purge_step : int, optional
+        For a run that goes on after a crash: TensorBoard hides what was written for this step and later ones before.
+    max_queue : int, default 10
+        Accepted for torch's sake: events go to the file's buffer at once.
+    flush_secs : float, default 120
+        After how many seconds an event that is written makes all events so far visible to readers.
+    filename_suffix : str, default ""
         A word at the end of the file's name.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with adjoint.utils.tensorboard.SummaryWriter(folder) as writer:
+    ...         for step in range(3):
+    ...             writer.add_scalar("loss", 1 / (step + 1), step)
+    ...     os.listdir(folder)[0].startswith("events.out.tfevents")
+    True
     """
 
     def __init__(
@@ -88,8 +110,14 @@ class SummaryWriter:
     def _get_file_writer(self) -> FileWriter:
         """Return the writer of the folder's file, a new one where it was closed."""
         if self.file_writer is None:
-            self.file_writer = FileWriter(self.log_dir, filename_suffix=self._suffix)
+            self.file_writer = self._new_writer(self.log_dir)
+            if self.purge_step is not None:
+                self.file_writer.restart_at(self.purge_step)
+                self.purge_step = None
         return self.file_writer
+
+    def _new_writer(self, folder: str) -> FileWriter:
+        return FileWriter(folder, self.max_queue, self.flush_secs, self._suffix)
 
     def _add(self, what: Any, step: Any, walltime: float | None) -> None:
         self._get_file_writer().add_summary(what, step, walltime)
@@ -109,7 +137,7 @@ class SummaryWriter:
         for tag, value in tag_scalar_dict.items():
             folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
             if folder not in self._others:
-                self._others[folder] = FileWriter(folder)
+                self._others[folder] = self._new_writer(folder)
             self._others[folder].add_summary(summary.scalar(main_tag, value), global_step, walltime)
 
     def add_histogram(

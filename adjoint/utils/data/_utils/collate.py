@@ -135,11 +135,32 @@ default_collate_fn_map: dict[Any, Callable[..., Any]] = {
 def default_collate(batch: Any) -> Any:
     """Make one batch of a list of samples.
 
+    Parameters
+    ----------
+    batch : list
+        Samples that are alike: tensors of one shape, NumPy arrays, numbers, strings, or dicts, tuples, named tuples and
+        lists of these.
+
+    Returns
+    -------
+    object
+        What a sample is, with tensors stacked along a new first dimension, arrays and numbers made tensors, and
+        strings in a list or tuple.
+
+    Raises
+    ------
+    TypeError
+        If samples are of another type.
+    RuntimeError
+        If shapes or lengths differ.
+
     Examples
     --------
     >>> from adjoint.utils.data import default_collate
     >>> default_collate([{"x": adjoint.ones(2), "y": 0}, {"x": adjoint.zeros(2), "y": 1}])
     {'x': tensor([[1., 1.],
             [0., 0.]]), 'y': tensor([0, 1])}
+    >>> default_collate([(1, "a"), (2, "b")])
+    [tensor([1, 2]), ('a', 'b')]
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
