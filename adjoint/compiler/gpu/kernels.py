@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import DType
+from ...devices.cuda.sizes import BLOCKS as _BLOCKS
 from ...devices.cuda.sizes import ROW_IN_REGISTERS as _HELD
 from ...devices.cuda.sizes import ROW_REGISTERS as _REGISTERS
 from ...devices.cuda.source import TYPES
@@ -39,7 +40,6 @@ __all__ = ["DRAW", "Kernel", "joining_source"]
 DRAW = Step("draw", lambda *_: None, random=True)
 
 _THREADS = 256
-_BLOCKS = 132 * 8  # of kernels that go on to further rows: a few for each of a large GPU's processors
 
 
 class Access:
