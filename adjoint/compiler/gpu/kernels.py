@@ -408,7 +408,7 @@ class Kernel:
 
     def _pass(self, phase: int) -> None:
         """Write one pass over a row."""
-        mine = [m for m in self.reductions if self._pass_of(m) == phase]
+        mine = [m for m in self.reductions if self.phases.pass_of(m) == phase]
         stores = [v for v in self.writes if not self.phases.is_row[v] and self.phases.of[v] == phase]
         if not mine and not stores:
             return
@@ -489,10 +489,6 @@ class Kernel:
             a = self.access[v]
             place = packed(a) if (self.held or self.width > 1) and self._varies(a) else self._place(a)
             self._say(f"{place} = ({TYPES[v.dtype.name]})({name});")
-
-    def _pass_of(self, m: Line) -> int:
-        v = m.outputs[0]
-        return self.phases.of[v] - (0 if v in self.region.late else 1)
 
     def _leave_parts(self) -> None:
         """Write what each block, or warp, has reduced down the rows."""

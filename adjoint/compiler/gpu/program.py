@@ -574,13 +574,8 @@ class DeviceProgram:
         for reference in self.graph.outside:
             if reference.value.device == "cpu":
                 continue
-            tensor, value = reference.current, reference.value
-            array = tensor.array
-            if array.shape != value.shape or array.dtype != value.dtype or array.strides != value.strides:
-                raise GuardFailure(
-                    f"a tensor outside was {value.described} and is {array.dtype.name}{list(array.shape)}"
-                )
-            if array.data.ptr % 16 and value not in self.misaligned:
+            tensor, array = reference.bound()
+            if array.data.ptr % 16 and reference.value not in self.misaligned:
                 raise GuardFailure("a tensor outside began at a multiple of 16 bytes")
             bound.append((reference, tensor, array))
         self.bound = bound
