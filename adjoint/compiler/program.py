@@ -14,8 +14,9 @@ import numpy as np
 
 from ..core.interrupts import mark
 from ..core.tensor import ledger_of, note_write, storage_of
+from ..devices import forks
 from ..devices.contract import by_name
-from ..devices.cpu import forks, threads
+from ..devices.cpu import threads
 from ..devices.cpu.products import LARGE, dot_into
 from ..devices.cpu.sizes import ARGUMENT as _SMALL_BYTES
 from ..devices.cpu.sizes import THREAD_PROGRAM as THREADED

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array, DType, Value
+from ..devices import forks
 from ..devices.contract import by_class
-from ..devices.cpu import forks
 from ..devices.cpu.copying import copied
 from ..devices.cpu.sizes import MOVE as _SPLIT
 from . import modes, nodes, primitive

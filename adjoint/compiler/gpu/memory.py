@@ -6,7 +6,7 @@ import bisect
 import weakref
 from typing import Any
 
-from ...devices.cpu import forks
+from ...devices import forks
 from ...devices.cuda import sizes
 from ..graph import Value
 

@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import forks
+from .. import forks
 from .rounding import (
     BLOCK,
     DIGITS,

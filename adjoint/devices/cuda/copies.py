@@ -10,8 +10,8 @@ from typing import Any
 import cupy
 
 from ..._typing import Array, Shape
-from . import sizes
 from .launching import Kernels, empty
+from .sizes import COPY_BLOCKS, PLANS
 from .table import override
 
 __all__ = ["contiguous", "copy_into", "turn_into"]
@@ -141,7 +141,7 @@ def _steps(x: Array) -> tuple[int, ...]:
 
 
 def _launch(name: str, unit: int, rank: int, steps: int, count: int, args: tuple[Any, ...]) -> None:
-    blocks = min(-(-count // _THREADS), sizes.COPY_BLOCKS)
+    blocks = min(-(-count // _THREADS), COPY_BLOCKS)
     key = (f"u{unit}", "l" if count >= 1 << 31 else "i", rank, steps)
     _KERNELS.launch(name, key, blocks, _THREADS, args)
 
@@ -150,7 +150,7 @@ _plans: dict[Any, Any] = {}  # by layouts: how an array is copied, None where it
 
 
 def _planned(key: Any, made: Any) -> Any:
-    if len(_plans) >= sizes.PLANS:
+    if len(_plans) >= PLANS:
         _plans.clear()
     _plans[key] = made
     return made
@@ -181,7 +181,7 @@ def _plan_of_copy(y: Any, x: Any) -> Any:
     count = math.prod([d[0] for d in dims])
     sizes, to, of = zip(*dims, strict=True)
     types = (f"u{unit}", "l" if count >= 1 << 31 else "i", rank, 0)
-    return "copy", types, min(-(-count // _THREADS), sizes.COPY_BLOCKS), (count, *sizes[1:], *to, *of)
+    return "copy", types, min(-(-count // _THREADS), COPY_BLOCKS), (count, *sizes[1:], *to, *of)
 
 
 def contiguous(x: Array) -> Any:

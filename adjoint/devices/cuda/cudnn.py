@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import cupy
 
 from ..._typing import Array
-from . import arrays, sizes
+from . import arrays
 from .cudnn_graph import Graph
 from .settings import cudnn as settings
+from .sizes import CUDNN_WORKSPACE
 
 __all__ = [
     "TYPES", "Geometry", "call", "convolve", "create", "handle_of", "ints", "is_available", "library", "version",
@@ -178,7 +179,7 @@ class Plan:
         first, second = self.operands[wanted]
         given = self.described[first], self.described[second], self.convolution, self.described[wanted]
         call(self.names[wanted][1], handle, *given, _ASKED, ctypes.byref(count), ways)
-        return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= sizes.CUDNN_WORKSPACE]
+        return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= CUDNN_WORKSPACE]
 
     def _run_graph(self, handle: Any, wanted: str, first: Array, second: Array, out: Array) -> bool:
         """Compute an array by a graph, which takes the host half as long; return whether that could be done."""

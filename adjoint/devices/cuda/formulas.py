@@ -22,9 +22,9 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from ..._typing import DType
-from . import sizes
 from .arrays import Array, adopt, new, several
 from .compilation import compiled
+from .sizes import BLOCKS, PLANS
 from .sizes import PACKED as PACKED_FROM
 from .source import HEAD, TYPES
 
@@ -169,7 +169,7 @@ class Formula:
     # --- Layouts ----------------------------------------------------------------------------------------
 
     def _plan(self, key: tuple[Any, ...], operands: Sequence[Array]) -> _Plan | None:
-        if len(self.plans) >= sizes.PLANS:
+        if len(self.plans) >= PLANS:
             self.plans.clear()
         plan = self.plans[key] = self._planned(operands)
         return plan
@@ -462,7 +462,7 @@ class Total:
         packed = n % width == 0 and all(v.data.ptr % 16 == 0 for v in operands if type(v) is Array)
         total, finish = self._found(first.dtype, forms, width if packed else 1)
         values = [v if type(v) is Array else float(v) for v in operands]
-        blocks = max(1, min(sizes.BLOCKS, n // (_THREADS * 8)))
+        blocks = max(1, min(BLOCKS, n // (_THREADS * 8)))
         out = new((), first.dtype)
         parts = new((blocks,), _DOUBLE if first.itemsize == 8 else _SINGLE)
         total(blocks * _THREADS, (*values, out, parts, n, float(scale)), 0, _THREADS)
