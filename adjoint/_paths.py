@@ -113,13 +113,8 @@ _HOMES = {
     "distributions.exp_family": "ExponentialFamily",
     "distributions.one_hot_categorical": "OneHotCategoricalStraightThrough",
     "distributions.relaxed_categorical": "RelaxedOneHotCategorical",
-    "nn.modules.batchnorm": "_BatchNorm _NormBase BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d "
-                            "LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm",
-    "nn.modules.channelshuffle": "ChannelShuffle", "nn.modules.distance": "CosineSimilarity PairwiseDistance",
-    "nn.modules.dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
+    "nn.modules.activation": "MultiheadAttention", "nn.modules.channelshuffle": "ChannelShuffle",
     "nn.modules.flatten": "Flatten Unflatten", "nn.modules.fold": "Fold Unfold",
-    "nn.modules.instancenorm": "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
-                               "LazyInstanceNorm3d",
     "nn.modules.padding": "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d "
                           "ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d "
                           "ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d",

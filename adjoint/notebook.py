@@ -56,9 +56,8 @@ def bars(counts: Sequence[int], low: float, high: float, width: int = 360, heigh
     )
 
 
-def picture(rows: bytes, width: int, height: int, channels: int, scale: int) -> str:
-    """Return an image element of gray or colored bytes, row by row, as a PNG inside the page."""
-    import base64
+def png(rows: bytes, width: int, height: int, channels: int) -> bytes:
+    """Return a PNG of gray or colored bytes, row by row; two and four channels have a transparency last."""
     import struct
     import zlib
 
@@ -67,7 +66,14 @@ def picture(rows: bytes, width: int, height: int, channels: int, scale: int) -> 
 
     line = width * channels
     lines = b"".join(b"\0" + rows[i * line : (i + 1) * line] for i in range(height))
-    head = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
-    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+
+
+def picture(rows: bytes, width: int, height: int, channels: int, scale: int) -> str:
+    """Return an image element of gray or colored bytes, row by row, as a PNG inside the page."""
+    import base64
+
+    encoded = base64.b64encode(png(rows, width, height, channels)).decode()
     style = f"width:{width * scale}px;image-rendering:pixelated"
-    return f'<img style="{style}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+    return f'<img style="{style}" src="data:image/png;base64,{encoded}">'

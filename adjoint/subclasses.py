@@ -18,7 +18,7 @@ from typing import Any
 from .core import modes, overrides
 from .core.overrides import ask, disabled_torch_function, dispatching, overloaded, plain, public_functions, unconverted
 from .core.tensor import TensorBase
-from .devices.cpu import forks
+from .devices import forks
 
 # What an operator goes by when ``__torch_function__`` is given it, where that is not its own name.
 _OPERATORS = {

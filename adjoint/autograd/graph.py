@@ -14,7 +14,7 @@ from ..core.saved import check_hooks
 from ..core.tasks import running
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
-from ..devices.cpu import forks
+from ..devices import forks
 from .differentiate import GradientEdge, gradient_edge
 from .holdings import saved
 

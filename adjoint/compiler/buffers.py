@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array, DType
+from ..devices.cpu.sizes import REUSED
 from ..devices.cpu.sizes import THREAD_PROGRAM as THREADED
 from .calls import NEW, pieces
 from .fusion import Fusion
 from .graph import Graph, Line, Step, Value
 from .loops import Kind, copying_text
-from .memory import REUSED, Spare
+from .memory import Spare
 
 WRITING = "writing[0] = True"
 _RESHAPING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered"))

@@ -9,11 +9,10 @@ Backward passes run their rules on tensors, so a gradient is a line like any oth
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from itertools import chain, pairwise, starmap
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -27,8 +26,7 @@ from ..core.observation import Observer, run_opaque
 from ..core.overrides import is_subclass
 from ..core.payload import Payload, top_payload
 from ..core.promotion import promote_all, promote_some
-from ..core.tensor import TensorBase, View, ours, owner_of
-from ..devices.contract import by_class
+from ..core.tensor import TensorBase, ours, owner_of
 from ..errors import place
 from ..ops.shape import cast_p, clone_p, expand_p
 from ..tree import tree_unflatten
@@ -36,6 +34,7 @@ from .graph import GUARD, WRITE, Effect, Graph, Line, Reference, Step, Value
 from .memory import Memories, Memory, layout_of, put_region, take_region
 from .numbers import Reading, looked_at, plain, settle
 from .objects import flatten_arguments, flatten_result
+from .references import alive_tensors, is_kept, is_kept_by_program
 from .replay import answer_of
 
 __all__ = ["CaptureError", "Captured", "capture"]
@@ -119,7 +118,7 @@ class Tracer(Observer):
         self.readings: list[weakref.ref[Reading]] = []
         self.made: list[tuple[weakref.ref[Any], str]] = []
         # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
-        self.before = {id(t): (t, t._grad) for t in _alive_tensors()}
+        self.before = {id(t): (t, t._grad) for t in alive_tensors()}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
             key = None if isinstance(t.array, Payload) or not hasattr(type(t.array), "strides") else layout_of(t.array)
@@ -572,7 +571,7 @@ class Tracer(Observer):
         known = {id(self.memories.find(t.array)) for t in tensors if isinstance(t, TensorBase)}
         for memory in self.memories:
             if memory.written and memory.origin is None and memory.constant and id(memory) not in known:
-                if memory.held is None or _is_kept(memory):
+                if memory.held is None or is_kept(memory):
                     self.graph.escapes.append("state that was made and written in the same run")
 
     def _note_overlaps(self) -> None:
@@ -588,7 +587,7 @@ class Tracer(Observer):
         allowed = {id(t) for t in returned} | {id(t._grad) for t, _ in self.before.values()}
         for ref, made_by in self.made:
             tensor = ref()
-            if tensor is not None and id(tensor) not in allowed and _kept_by_program(tensor):
+            if tensor is not None and id(tensor) not in allowed and is_kept_by_program(tensor):
                 self.graph.escapes.append(made_by)
         self.made.clear()
 
@@ -643,30 +642,6 @@ def _is_mask(operand: object) -> bool:
     return isinstance(operand, Value) and operand.dtype == bool
 
 
-def _is_kept(memory: Memory) -> bool:
-    """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
-    spare = by_class[type(memory.held)].spare_references(memory.held)  # type: ignore[arg-type]
-    return sys.getrefcount(memory.held) > 2 + spare  # the question itself among them
-
-
-def _and_subclasses(kind: type) -> set[type]:
-    return {kind}.union(*map(_and_subclasses, kind.__subclasses__()))
-
-
-_is_tensor = type.__instancecheck__.__get__(TensorBase)
-
-
-def _alive_tensors() -> list[Any]:
-    """Return all tensors that there are, in one call of C's: objects refer to their class.
-
-    `gc.get_objects` would refer to everything, and CPython cannot resize a tuple that another thread is building while
-    somebody else refers to it: that thread would get a SystemError.
-    """
-    kinds = _and_subclasses(TensorBase)
-    found = filter(_is_tensor, chain.from_iterable(starmap(gc.get_referrers, (kinds,))))
-    return [t for t in list(found) if type(t) in kinds and hasattr(t, "_grad")]
-
-
 def _arrays_in(params: Params) -> list[Any]:
     """Return the arrays among the parameters of an op, which a line keeps as they are."""
     found = []
@@ -684,23 +659,3 @@ def _is_array(value: object) -> bool:
 
 def _settled(value: object) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
-
-
-def _kept_by_program(tensor: TensorBase) -> bool:
-    """Return whether something other than a graph or a running function refers to a tensor."""
-    for holder in gc.get_referrers(tensor):
-        if isinstance(holder, list | set | tuple):
-            return any(not _is_frame(h) for h in gc.get_referrers(holder) if h is not holder)
-        if isinstance(holder, dict) and not any(_is_graph(h) for h in gc.get_referrers(holder)):
-            return True
-        if not isinstance(holder, dict) and not _is_frame(holder) and not _is_graph(holder):
-            return True
-    return False
-
-
-def _is_frame(holder: object) -> bool:
-    return type(holder).__name__ in ("frame", "list_iterator", "generator")
-
-
-def _is_graph(holder: object) -> bool:
-    return isinstance(holder, Node | View) or hasattr(type(holder), "save_for_backward")

@@ -21,8 +21,8 @@ from ..core.interrupts import came, deliver, hold, release
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
+from ..devices import forks
 from ..devices.contract import by_name
-from ..devices.cpu import forks
 from ..devices.cpu.provider import plainly
 from ..ops.literals import depth_outside
 from ..ops.random import get_rng_state, set_rng_state

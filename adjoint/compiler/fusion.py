@@ -216,11 +216,12 @@ class Phases:
         for v, line in self.region.made.items():
             if self.is_row[v] or v in self.region.late:
                 continue
-            later = any(self._pass_of(user) > self.of[v] for user in self.region.lines if v in user.inputs)
+            later = any(self.pass_of(user) > self.of[v] for user in self.region.lines if v in user.inputs)
             if later and uses(line, _DEAR):
                 found.append(v)
         return found
 
-    def _pass_of(self, line: Line) -> int:
+    def pass_of(self, line: Line) -> int:
+        """Return the pass over a row in which a line is computed."""
         out = line.outputs[0]
         return self.of[out] - (1 if is_reduction(line) and out not in self.region.late else 0)

@@ -202,6 +202,14 @@ class Reference:
             raise GuardFailure(f"{self.value} is the .grad of a tensor, which had one when the program was captured")
         return found
 
+    def bound(self) -> tuple[TensorBase, Any]:
+        """Return the tensor and its array as they are now; raise if the program was made for another layout."""
+        tensor, value = self.current, self.value
+        array = tensor.array
+        if array.shape != value.shape or array.dtype != value.dtype or array.strides != value.strides:
+            raise GuardFailure(f"a tensor outside was {value.described} and is {array.dtype.name}{list(array.shape)}")
+        return tensor, array
+
 
 def held(container: Any, key: Any) -> Any:
     """Return what a container has at a key, or at the second of a pair of keys in what it has at the first."""

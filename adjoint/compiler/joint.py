@@ -25,7 +25,7 @@ from ..core.leaves import AccumulateGrad
 from ..core.nodes import Cotangents, Freed, MultipleNode, Special, output_node, wrap
 from ..core.tensor import TensorBase, tick, written_ledger
 from ..core.views import edge_of
-from ..devices.cpu import forks
+from ..devices import forks
 from ..devices.cpu.provider import plainly
 from ..errors import InPlaceError
 from ..ops.random import get_rng_state, set_rng_state

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .._typing import DType
-from ..devices.cpu import disk, forks, threads
+from ..devices import forks
+from ..devices.cpu import disk, threads
 from ..devices.cpu.pool import pool
 from ..devices.cpu.provider import fast_allowed
 from ..devices.cpu.sources import inlined

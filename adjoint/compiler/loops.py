@@ -237,7 +237,7 @@ class Nest:
 
     def statements(self, phase: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
         """Return what a pass does before its loops and in them, and which names reduce by which op."""
-        reductions = [m for m in self.region.lines if is_reduction(m) and self._pass_of(m) == phase]
+        reductions = [m for m in self.region.lines if is_reduction(m) and self.phases.pass_of(m) == phase]
         stores = [v for v in self.stored if not self.phases.is_row[v] and v not in self.region.late]
         stores = [v for v in stores if self.phases.of[v] == phase]
         if not reductions and not stores:
@@ -265,10 +265,6 @@ class Nest:
             body.append(f"{total} = {reducing(name, total, element)}")
         self.known = rows
         return begin, body, totals
-
-    def _pass_of(self, m: Line) -> int:
-        v = m.outputs[0]
-        return self.phases.of[v] - (0 if v in self.region.late else 1)
 
     def _need(self, v: Value, phase: int, body: list[str]) -> None:
         """Make sure that a full value is known in the loop: computed here, or read where an earlier pass stored it."""

@@ -16,8 +16,6 @@ from ..core.tensor import owner_of
 from ..devices.cpu.memory import place_of
 from .graph import Step, Value
 
-REUSED = 1 << 15  # bytes of an array from which on new memory costs more than to look whether the last one is free
-
 
 class Layout(NamedTuple):
     """Where the elements of an array lie."""

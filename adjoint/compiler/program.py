@@ -14,8 +14,9 @@ import numpy as np
 
 from ..core.interrupts import mark
 from ..core.tensor import ledger_of, note_write, storage_of
+from ..devices import forks
 from ..devices.contract import by_name
-from ..devices.cpu import forks, threads
+from ..devices.cpu import threads
 from ..devices.cpu.products import LARGE, dot_into
 from ..devices.cpu.sizes import ARGUMENT as _SMALL_BYTES
 from ..devices.cpu.sizes import THREAD_PROGRAM as THREADED
@@ -26,7 +27,7 @@ from .decomposition import decompose
 from .eager import Eager, Guard, all_in_order, own
 from .expressions import FLOATS, is_elementwise, name_of
 from .fusion import Fusion, Region
-from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
+from .graph import GUARD, WRITE, Graph, Line, Step, Value, held
 from .loops import SCATTERING, Kind, Nest, combining_text, function_text
 from .memory import shared_blocks
 from .simplification import simplify
@@ -492,13 +493,7 @@ class Program(Buffers):
         env = self.env
         bound = []
         for reference in self.graph.outside:
-            tensor, value = reference.current, reference.value
-            array = tensor.array
-            if array.shape != value.shape or array.dtype != value.dtype or array.strides != value.strides:
-                raise GuardFailure(
-                    f"a tensor outside was {value.described} and is {array.dtype.name}{list(array.shape)}"
-                )
-            bound.append((reference, tensor, array))
+            bound.append((reference, *reference.bound()))
         self.bound = bound
         self.crowd = threads.count
         env.update({self.names[reference.value]: array for reference, _, array in bound})

@@ -15,6 +15,7 @@ from heapq import heappop, heappush, heappushpop
 from typing import TYPE_CHECKING, Any
 
 from .._typing import Op, Value
+from ..devices.cpu.sizes import ADD_IN_PLACE as _ADDS_IN_PLACE
 from . import device, fast_path, general, modes, nodes
 from .anomaly import recording
 from .failures import explain_backward, refuse_nan
@@ -29,8 +30,6 @@ from .tensor import TensorBase, caller, clock, tick
 
 if TYPE_CHECKING:
     from .nodes import Node
-
-_ADDS_IN_PLACE = 8192  # elements from which on adding in place is faster
 
 
 def backward(

@@ -15,8 +15,6 @@ from .anomaly import has_nan, recording
 from .nodes import Cotangents, Freed, Node, shown, trail_of
 from .tensor import Ledger, TensorBase, depth_outside
 
-_AS_THEY_ARE = (RuntimeError, IndexError, NotImplementedError, MemoryError)
-
 
 def translate(op: Op, error: Exception, inputs: tuple[Any, ...]) -> Exception:
     """Return the exception a user should see when `op` failed on `inputs` with `error`."""

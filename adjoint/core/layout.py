@@ -10,10 +10,9 @@ import numpy as np
 
 from .._typing import Array, DType, Module
 from ..devices.cpu.copying import copied
+from ..devices.cpu.sizes import MOVE
 from .device import as_strided, module_of
 from .tensor import owner_of
-
-_MANY = 1 << 16  # elements from which on a copy may be shared by threads
 
 
 class _Named:
@@ -190,7 +189,7 @@ def laid_out(array: Array, order: Sequence[int] | None) -> Any:
     if order is None:
         # NumPy takes a dimension of stride 0 for the innermost; torch leaves it where it stands.
         if array.flags.c_contiguous or 0 not in array.strides:
-            if array.size > _MANY and type(array) is np.ndarray and array.flags.c_contiguous:
+            if array.size > MOVE and type(array) is np.ndarray and array.flags.c_contiguous:
                 return copied(array)
             return array.copy(order="K")
         order = dense_order(array.shape, strides_of(array))

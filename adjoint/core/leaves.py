@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array, DType, Value
+from ..devices import forks
 from ..devices.contract import by_class
-from ..devices.cpu import forks
 from ..devices.cpu.copying import copied
+from ..devices.cpu.sizes import MOVE as _SPLIT
 from . import modes, nodes, primitive
 from .hooks import run_hooks, run_hooks_undefined, run_post_hooks, run_prehooks, run_tensor_hooks
 from .nodes import Form, Node, Special, new_node, registry, shown, wrap
@@ -239,7 +240,6 @@ def _is_whole(g: Array) -> bool:
 _references = _references_below = 0  # in `finish`, in `accumulate` below it
 _sole_reference = _sole_holder = 0  # of a held gradient: its array, the tensor itself
 _OWN_SUM = 4
-_SPLIT = 1 << 16  # elements from which on a copy is split among threads
 
 
 def reshaped_leaf(leaf: AccumulateGrad, node: Node, g: Value) -> RuntimeError:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ..devices.cpu import forks
+from ..devices import forks
 from ..errors import own_files
 from . import modes
 

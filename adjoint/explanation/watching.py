@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import modes
-from ..core.observation import Observer, run_opaque
+from ..core.observation import Observer
 from ..core.tensor import TensorBase, caller
 from ..errors import place
 
@@ -102,10 +102,6 @@ class Watch(Observer):
         if what != "repr()":
             self.reads.append((self.origin(x), what, here()))
         super().read(x, what)
-
-    def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Run a function of arrays."""
-        return run_opaque(function, args) if self.inner is None else self.inner.opaque(name, function, args)
 
     def lent(self, x: TensorBase) -> None:
         """Remember a tensor that came in through NumPy."""

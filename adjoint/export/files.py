@@ -6,7 +6,6 @@ is code, and every part is checked before the program is put together. What is w
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import zipfile
@@ -398,10 +397,3 @@ def _assembled(said: dict[str, Any], weights: dict[str, Any]) -> ExportedProgram
             raise FileFormatError(f"the weight {name!r} is {form}; the program has another")
     examples: tuple[Any, dict[str, Any]] = ((), {})
     return ExportedProgram(program, parameters, buffers, examples)
-
-
-def saved_bytes(ep: ExportedProgram) -> bytes:
-    """Return what `save` writes."""
-    stream = io.BytesIO()
-    save(ep, stream)
-    return stream.getvalue()

@@ -98,6 +98,17 @@ class Program:
         self.tensors: dict[str, Any] = {}  # the parameters and buffers themselves
         self.alike: dict[str, str] = {}  # of tied parameters, the name under which the other is in `state`
 
+    def prune(self) -> set[Value]:
+        """Leave the calls that the outputs need, and return the values that these do."""
+        wanted = {o for o in self.outputs if isinstance(o, Value)}
+        left = []
+        for call in reversed(self.calls):
+            if any(v in wanted for v in call.outputs):
+                wanted.update(call.inputs)
+                left.append(call)
+        self.calls = left[::-1]
+        return wanted
+
 
 class _Pass(Tracer):
     """Writes down a forward pass, and which module ran each line; what runs inside of `vmap`, too."""
@@ -409,13 +420,7 @@ class _Merger:
     def _prune(self) -> None:
         """Leave what the outputs need."""
         program = self.program
-        wanted = {o for o in program.outputs if isinstance(o, Value)}
-        kept = []
-        for call in reversed(program.calls):
-            if any(v in wanted for v in call.outputs):
-                wanted.update(call.inputs)
-                kept.append(call)
-        program.calls = kept[::-1]
+        wanted = program.prune()
         program.constants = {v: c for v, c in program.constants.items() if v in wanted}
         program.state = {name: v for name, v in program.state.items() if v in wanted}
 

@@ -61,7 +61,7 @@ def gather_batch_norms(program: Program) -> None:
         found = _batch_norm(call, makers)
         if found is not None:
             program.calls[at] = Call(BATCH_NORM, found[:5], found[5:], call.outputs, call.place, call.scope)
-    _prune(program)
+    program.prune()
 
 
 def _batch_norm(call: Call, makers: dict[Value, Call]) -> tuple[Any, ...] | None:
@@ -96,13 +96,3 @@ def _channel(value: Any, makers: dict[Value, Call], shape: Any) -> Any:
     source = maker.operands[0]
     expected = (1, shape[1], *(1,) * (len(shape) - 2))
     return source if source.shape == (shape[1],) and value.shape == expected else None
-
-
-def _prune(program: Program) -> None:
-    wanted = {o for o in program.outputs if isinstance(o, Value)}
-    left = []
-    for call in reversed(program.calls):
-        if any(v in wanted for v in call.outputs):
-            wanted.update(call.inputs)
-            left.append(call)
-    program.calls = left[::-1]

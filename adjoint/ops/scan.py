@@ -22,6 +22,7 @@ from .gather import gather_p, ungathered
 from .piecewise import where_p
 from .reduce import as_given, f32, is_half, part, title_of, widened
 from .shape import cast_p, reshape_p
+from .special import log_add
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff", "gradient", "logcumsumexp", "trapezoid",
@@ -154,20 +155,11 @@ def _accumulated(function: Kernel, x: Array, axis: int) -> Any:
     return out
 
 
-def _log_add(x: Array, y: Array) -> Array:
-    """Return the logarithm of the sum of exponentials of complex numbers."""
-    xp = module_of(x)
-    swap = x.real < y.real
-    high, low = xp.where(swap, y, x), xp.where(swap, x, y)
-    empty = high.real == -math.inf
-    return xp.where(empty, high, high + xp.log1p(xp.exp(xp.where(empty, 0, low - high))))
-
-
 def _logcumsumexp(x: Array, axis: int) -> Any:
     d = x.dtype
     if is_half(d):
         return cast_p(logcumsumexp_p(x.astype(f32), axis), d)
-    return _accumulated(_log_add if d.kind == "c" else np.logaddexp, x, axis)
+    return _accumulated(log_add if d.kind == "c" else np.logaddexp, x, axis)
 
 
 def _fall(out: Value, axis: int) -> Value:

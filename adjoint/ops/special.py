@@ -466,12 +466,17 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Non
     return into(out, xlog1py_p(input, other))
 
 
+def log_add(x: Any, y: Any) -> Any:
+    """Return the logarithm of the sum of exponentials of complex numbers."""
+    first = x.real >= y.real
+    high, low = np.where(first, x, y), np.where(first, y, x)
+    infinite = (high.real == low.real) & np.isinf(high.real)  # whose difference is only that of the imaginary parts
+    out = high + np.log1p(np.exp(np.where(infinite, 1j * (low.imag - high.imag), low - high)))
+    return np.where(infinite & (high.real < 0), low, out)  # not 0 times infinity
+
+
 def _logaddexp(x: Array, y: Value) -> Any:
-    if dtype_of(x).kind == "c":
-        first = x.real >= y.real
-        high, low = np.where(first, x, y), np.where(first, y, x)
-        return high + np.log1p(np.exp(low - high))
-    return np.logaddexp(x, y)
+    return log_add(x, y) if dtype_of(x).kind == "c" else np.logaddexp(x, y)
 
 
 def _logaddexp2(x: Value, y: Value) -> Array:

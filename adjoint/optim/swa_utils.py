@@ -141,7 +141,7 @@ def _averaged(model: Any, use_buffers: bool) -> Iterable[Any]:
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
     """Compute the running statistics of a model's batch norms anew, from the inputs that `loader` gives."""
-    from ..nn.modules.normalization import _BatchNorm
+    from ..nn.modules.batchnorm import _BatchNorm
 
     momenta = {}
     for module in model.modules():

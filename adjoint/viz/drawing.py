@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 from ..autograd.holdings import function_of, values_kept
 from ..core.leaves import AccumulateGrad
 from ..core.nodes import Output, shown
-from ..core.pruning import reach
 from ..core.tensor import owner_of
-from ..core.views import edge_of
 from ..errors import place
-from .measuring import Measured, measured
+from .measuring import Measured, behind, measured
 
 __all__ = ["dot", "graph"]
 
@@ -46,9 +44,7 @@ def structure(
 
     `names` are those of leaves by the identity of the tensor; `times` and `modules` those of nodes, from a profile.
     """
-    root = edge_of(loss)
-    nodes = [] if root is None else [n for n in reach([root]) if type(n) is not Output]
-    leaves = list(dict.fromkeys(e for n in nodes for e in n.edges if type(e) is AccumulateGrad))
+    root, nodes, leaves = behind(loss)
     if type(root) is AccumulateGrad:
         leaves = [root]
     number = {n: i for i, n in enumerate([*nodes, *leaves])}

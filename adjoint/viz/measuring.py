@@ -24,11 +24,17 @@ class Measured(NamedTuple):
     values: str = ""
 
 
-def measured(loss: Any, most: int = 2000) -> dict[Any, Measured]:
-    """Return what a pass shows of each node; of a freed graph only the leaves. Every `.grad` stays as it is."""
+def behind(loss: Any) -> tuple[Any, list[Any], list[Any]]:
+    """Return the node of a loss, all nodes behind it, and the leaves in which these end."""
     root = edge_of(loss)
     nodes = [] if root is None else [n for n in reach([root]) if type(n) is not Output]
     leaves = list(dict.fromkeys(e for n in nodes for e in n.edges if type(e) is AccumulateGrad))
+    return root, nodes, leaves
+
+
+def measured(loss: Any, most: int = 2000) -> dict[Any, Measured]:
+    """Return what a pass shows of each node; of a freed graph only the leaves. Every `.grad` stays as it is."""
+    root, nodes, leaves = behind(loss)
     found = {n: Measured(describe(wrap(n.array))) for n in leaves}
     if root is None or type(root) is AccumulateGrad or any(type(n.saved) is Freed for n in nodes):
         return found

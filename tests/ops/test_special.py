@@ -212,3 +212,17 @@ def test_slope_of_digamma_in_single_precision() -> None:
         x.digamma().sum().backward()
         assert x.grad is not None
         np.testing.assert_allclose(x.grad.numpy(), polygamma(1, chosen.astype(np.float64)), rtol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_log_of_added_exponentials_of_infinite_complex_numbers(dtype: str) -> None:
+    """Of two that are empty, or both infinite, the difference is no number; sums of many are computed by the same."""
+    inf, kind = math.inf, getattr(adjoint, dtype)
+    x = adjoint.tensor([complex(-inf, 0), complex(-inf, 0), complex(1, 2), complex(inf, 0)], dtype=kind)
+    y = adjoint.tensor([complex(-inf, 1), complex(1, 2), complex(-inf, 0), complex(inf, 0)], dtype=kind)
+    expected = [complex(-inf, 1), complex(1, 2), complex(1, 2), complex(inf, 0)]
+    assert adjoint.logaddexp(x, y).tolist() == expected
+    assert adjoint.logcumsumexp(x, 0).tolist() == [complex(-inf, 0), complex(-inf, 0), complex(1, 2), complex(inf, 0)]
+    if torch is not None:
+        there = torch.logaddexp(torch.tensor(x.tolist()), torch.tensor(y.tolist()))
+        assert there.tolist() == expected

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import DType
+from ...devices.cuda.sizes import BLOCKS as _BLOCKS
 from ...devices.cuda.sizes import ROW_IN_REGISTERS as _HELD
 from ...devices.cuda.sizes import ROW_REGISTERS as _REGISTERS
 from ...devices.cuda.source import TYPES
@@ -39,7 +40,6 @@ __all__ = ["DRAW", "Kernel", "joining_source"]
 DRAW = Step("draw", lambda *_: None, random=True)
 
 _THREADS = 256
-_BLOCKS = 132 * 8  # of kernels that go on to further rows: a few for each of a large GPU's processors
 
 
 class Access:
@@ -408,7 +408,7 @@ class Kernel:
 
     def _pass(self, phase: int) -> None:
         """Write one pass over a row."""
-        mine = [m for m in self.reductions if self._pass_of(m) == phase]
+        mine = [m for m in self.reductions if self.phases.pass_of(m) == phase]
         stores = [v for v in self.writes if not self.phases.is_row[v] and self.phases.of[v] == phase]
         if not mine and not stores:
             return
@@ -489,10 +489,6 @@ class Kernel:
             a = self.access[v]
             place = packed(a) if (self.held or self.width > 1) and self._varies(a) else self._place(a)
             self._say(f"{place} = ({TYPES[v.dtype.name]})({name});")
-
-    def _pass_of(self, m: Line) -> int:
-        v = m.outputs[0]
-        return self.phases.of[v] - (0 if v in self.region.late else 1)
 
     def _leave_parts(self) -> None:
         """Write what each block, or warp, has reduced down the rows."""

@@ -6,12 +6,11 @@ import bisect
 import weakref
 from typing import Any
 
-from ...devices.cpu import forks
+from ...devices import forks
+from ...devices.cuda import sizes
 from ..graph import Value
 
 _ALIGNED = 512
-_SMALL_ARENA, _MOST_BUFFERS = 16 << 20, 4096  # more memory than that, of fewer buffers, is worth a second plan
-_RETAINED = 64 << 20  # free bytes that a pool may keep
 
 
 class Lives:
@@ -46,7 +45,7 @@ class Lives:
         found = [v for v in self.sizes if v in self.spans]
         in_time = self._packed(sorted(found, key=lambda v: (self.spans[v][0], -self.sizes[v])), in_time=True)
         most, self.offsets = in_time
-        if most > _SMALL_ARENA and len(found) <= _MOST_BUFFERS:
+        if most > sizes.ARENA and len(found) <= sizes.ARENA_BUFFERS:
             # Large ones first leaves fewer gaps, as a rule.
             by_size = self._packed(sorted(found, key=lambda v: (-self.sizes[v], self.spans[v][0])))
             most, self.offsets = min(in_time, by_size, key=lambda plan: plan[0])
@@ -83,7 +82,7 @@ class Lives:
 def give_back(cupy: Any, least: int = 0) -> None:
     """Give the driver what CuPy's pool has free, if that is more than some bytes: of the run that was captured."""
     pool = cupy.get_default_memory_pool()
-    if pool.free_bytes() > max(least // 4, _RETAINED):
+    if pool.free_bytes() > max(least // 4, sizes.RETAINED):
         pool.free_all_blocks()
 
 

@@ -15,13 +15,14 @@ from ...devices.cuda.sizes import PADDED_ROWS as _TABLE
 from ..buffers import laid_out, row_major
 from ..decomposition import decompose
 from ..eager import Eager, Guard
-from ..expressions import IS_CLASS, is_elementwise, is_floating, is_reduction
+from ..expressions import is_elementwise, is_floating, is_reduction
 from ..fusion import Phases, Region
 from ..graph import GUARD, WRITE, Form, Graph, GuardFailure, Line, Step, Value
 from ..simplification import simplify
 from .fusion import DeviceFusion
-from .host import SEED, Host, host_lines
+from .host import Host, host_lines
 from .kernels import DRAW, Kernel
+from .lowering import lower_draws, pick_rows
 from .memory import Lives
 from .replaying import Player
 from .steps import Ask, Attend, Call, Copy, Fill, Join, Launch, Multiply, Place, Sources, Take
@@ -573,13 +574,8 @@ class DeviceProgram:
         for reference in self.graph.outside:
             if reference.value.device == "cpu":
                 continue
-            tensor, value = reference.current, reference.value
-            array = tensor.array
-            if array.shape != value.shape or array.dtype != value.dtype or array.strides != value.strides:
-                raise GuardFailure(
-                    f"a tensor outside was {value.described} and is {array.dtype.name}{list(array.shape)}"
-                )
-            if array.data.ptr % 16 and value not in self.misaligned:
+            tensor, array = reference.bound()
+            if array.data.ptr % 16 and reference.value not in self.misaligned:
                 raise GuardFailure("a tensor outside began at a multiple of 16 bytes")
             bound.append((reference, tensor, array))
         self.bound = bound
@@ -653,68 +649,3 @@ def _multiplies(line: Line) -> bool:
     if not isinstance(x, Value) or not isinstance(y, Value) or not x.dtype == y.dtype == out.dtype:
         return False
     return is_floating(out) and x.size > 0 and y.size > 0 and len(x.shape) == len(y.shape) == len(out.shape)
-
-
-def pick_rows(graph: Graph) -> None:
-    """Let the sum of a row that is zero but at its class be what is there."""
-    makers, lines = graph.makers(), []
-    for line in graph.lines:
-        x = line.operands[0] if line.operands else None
-        chosen = makers.get(x) if isinstance(x, Value) and is_reduction(line) and line.op.name == "sum" else None
-        if chosen is None or chosen.op.name != "where" or tuple(line.params[0]) != (1,) or len(x.shape) != 2:  # type: ignore[union-attr]
-            lines.append(line)
-            continue
-        hit, each, other = chosen.operands
-        found = makers.get(hit) if isinstance(hit, Value) else None
-        row = isinstance(each, Value) and each.shape[-1:] == (1,) and len(each.shape) == 2
-        if found is None or found.op is not IS_CLASS or not row or isinstance(other, Value) or other != 0:
-            lines.append(line)
-            continue
-        target, (classes,) = found.operands[0], found.params
-        truths = [graph.value(Form(target.shape, bool, target.device)) for _ in range(3)]
-        lines.append(Line(registry["ge"], (target, 0), (), (truths[0],), line.place, line.backward))
-        lines.append(Line(registry["lt"], (target, classes), (), (truths[1],), line.place, line.backward))
-        lines.append(Line(registry["logical_and"], truths[:2], (), (truths[2],), line.place, line.backward))
-        lines.append(Line(chosen.op, (truths[2], each, 0.0), (), line.outputs, line.place, line.backward))
-    graph.lines = lines
-    graph.prune()
-
-
-def lower_draws(graph: Graph) -> None:
-    """Let the device draw random numbers: of the host's generator only a seed is asked for in every run."""
-    lines: list[Line] = []
-    seeds: Any = None  # the value that has those of the draws at hand, their stream, and how many they are
-    for i, line in enumerate(graph.lines):
-        if not isinstance(line.op, Step):
-            lines.append(line)
-        elif line.op.name == "random.keep":
-            stream, keep = line.operands[:2]
-            out = line.outputs[0]
-            if seeds is None or seeds[1] is not stream:
-                count = _draws_from(stream, graph.lines[i:])
-                seeds = graph.value(Form((count,), np.int64)), stream, 0
-                lines.append(Line(SEED, (stream, count), (), (seeds[0],), line.place))
-            seed, _, number = seeds
-            seeds = seed, stream, number + 1
-            drawn = graph.value(Form(out.shape, np.float32, out.device))
-            lines.append(Line(DRAW, (seed,), (out.shape, "float32", number), (drawn,), line.place))
-            below = graph.value(Form(out.shape, bool, out.device))
-            lines.append(Line(registry["lt"], (drawn, float(keep)), (), (below,), line.place))
-            lines.append(Line(registry["cast"], (below,), (out.dtype,), (out,), line.place))
-        elif line.op.name == "scaled_noise" and line.outputs[0].device != "cpu":
-            lines.append(Line(registry["div"], line.operands, (), line.outputs, line.place))
-        else:
-            seeds = None if line.op.random else seeds  # who draws in between comes in between
-            lines.append(line)
-    graph.lines = lines
-
-
-def _draws_from(stream: Any, lines: list[Line]) -> int:
-    """Return how many draws come from a stream before something else draws."""
-    count = 0
-    for line in lines:
-        if isinstance(line.op, Step) and line.op.random:
-            if line.op.name != "random.keep" or line.operands[0] is not stream:
-                break
-            count += 1
-    return count

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import forks
+from .. import forks
 
 _NAMES = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),

@@ -15,13 +15,19 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Array, DType, Shape
-from . import few, rowwise, sizes
+from . import rowwise, sizes
 from .table import override
 
 ndarray = np.ndarray
 _FULL, _INT64 = (np.dtype("float32"), np.dtype("float64")), np.dtype("int64")
 _NONE, _MEAN, _SUM = 0, 1, 2  # reductions
-_ONE_ROW = 16  # classes of a sample that is computed in Python, and losses that are added up there
+
+
+def _is_within(x: Any, bound: float) -> bool:
+    """Return whether an array is small and no element is further from 0 than a bound, nor a NaN."""
+    if not 0 < x.size <= sizes.SMALL:
+        return False
+    return bool(x.item(x.argmax()) <= bound and x.item(x.argmin()) >= -bound)
 
 
 @functools.lru_cache(64)
@@ -48,7 +54,7 @@ def _reduced(losses: Array, reduction: int, dtype: DType) -> Array:
     """Return losses, their mean or their sum; of a few Python's, which needs no setting up."""
     if reduction == _NONE:
         return losses
-    total = sum(losses.tolist()) if losses.size <= _ONE_ROW else np.add.reduce(losses)
+    total = sum(losses.tolist()) if losses.size <= sizes.ONE_ROW else np.add.reduce(losses)
     return np.array(total / (1 if reduction == _SUM else losses.size), dtype)
 
 
@@ -81,11 +87,12 @@ def _cross_entropy(definition: Callable[..., Any]) -> Callable[..., Any]:
     def cross_entropy(x: Array, target: Array, ignored: int, reduction: int, wide: bool) -> Any:
         if type(x) is not ndarray or x.dtype not in _FULL or not x.size:
             return definition(x, target, ignored, reduction, wide)
-        if len(x) == 1 and x.shape[1] <= _ONE_ROW and 0 <= (label := target.item()) < x.shape[1] and label != ignored:
+        rows, classes = x.shape
+        if rows == 1 and classes <= sizes.ONE_ROW and 0 <= (label := target.item()) < classes and label != ignored:
             return _of_one(x, label, reduction)
         if target.dtype is not _INT64 or not _are_classes(x.shape, target, ignored):
             return definition(x, target, ignored, reduction, wide)
-        if few.within(x, 16.0) and x.flags.c_contiguous:
+        if _is_within(x, 16.0) and x.flags.c_contiguous:
             losses, logs = _passes("class_loss", x.dtype, True, True)(x, target[:, None], None, None, None)
         else:
             losses, logs = rowwise.kernels["class_loss"](x, target[:, None], 1, ignored, False, True)

@@ -71,17 +71,23 @@ def _as_bits64(context: BaseContext, x: numba.types.Type) -> tuple[Signature, Ke
 
 
 @inline
-def _exp_parts(x: float) -> tuple[float, float]:
-    """Return n and p with exp(x) = 2**n * (1 + p), for x that is neither too large nor too small."""
-    n = np.floor(x * F(1.44269504) + F(0.5))
-    r = x - n * F(0.693359375)
-    r = r + n * F(2.12194440e-4)
+def _exp_less_one(r: float) -> Any:
+    """Return exp(r) - 1 for numbers no further from 0 than half the logarithm of 2."""
     p = F(0.00139304355) + r * F(0.000198756912)
     p = F(0.00833344236) + r * p
     p = F(0.0416657343) + r * p
     p = F(0.166666667) + r * p
     p = F(0.5) + r * p
-    return n, r + r * r * p
+    return r + r * r * p
+
+
+@inline
+def _exp_parts(x: float) -> tuple[float, float]:
+    """Return n and p with exp(x) = 2**n * (1 + p), for x that is neither too large nor too small."""
+    n = np.floor(x * F(1.44269504) + F(0.5))
+    r = x - n * F(0.693359375)
+    r = r + n * F(2.12194440e-4)
+    return n, _exp_less_one(r)
 
 
 @inline
@@ -97,12 +103,7 @@ def _rounded_parts(x: float) -> Any:
     n = power - _NO_FRACTION
     r = x - n * F(0.693359375)
     r = r + n * F(2.12194440e-4)
-    p = F(0.00139304355) + r * F(0.000198756912)
-    p = F(0.00833344236) + r * p
-    p = F(0.0416657343) + r * p
-    p = F(0.166666667) + r * p
-    p = F(0.5) + r * p
-    return _as_float(_as_bits(power) << np.int32(23)), r + r * r * p
+    return _as_float(_as_bits(power) << np.int32(23)), _exp_less_one(r)
 
 
 @inline

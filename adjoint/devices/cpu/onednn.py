@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Array
-from . import forks
+from .. import forks
 from .memory import place_of
 
 Ints = tuple[int, ...]

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from . import forks, threads
+from .. import forks
+from . import threads
 
 _MUTEX, _BUSY, _WORK, _DONE, _SIZE = 128, 256, 384, 512, 640  # bytes from its start, apart from each other in the cache
 _MOST = 64  # threads

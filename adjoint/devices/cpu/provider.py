@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Array
-from . import blas, forks, threads
+from .. import forks
+from . import blas, threads
 from .sizes import NUMBA, ONEDNN
 
 ndarray, f32 = np.ndarray, np.dtype("float32")

@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import forks
+from .. import forks
 from .rounding import (
     BLOCK,
     DIGITS,
@@ -52,12 +52,10 @@ from .rounding import (
     stirling_tail,
     work_type,
 )
+from .sizes import RANDOM_BLOCK, SMALL_RANDOM
 
 Words: TypeAlias = NDArray[np.uint64]
 
-# Large draws go piece by piece, so that the intermediate arrays stay in cache. A multiple of `BLOCK`.
-_CHUNK = 1 << 14
-_FEW = 128  # numbers so few that calls, not numbers, take time
 _MASKS, _STEP = [np.array(0xFFFFFF, kind) for kind in (np.uint64, np.int32)], np.array(2.0**-24, np.float32)
 
 # From this width on torch takes the remainder of 64 bits instead of 32, to keep its bias small.
@@ -177,7 +175,7 @@ class Stream:
 
     def uniform(self, shape: Sequence[int], dtype: DTypeLike, low: float = 0.0, high: float = 1.0) -> Values:
         """Draw uniformly from [low, high), as `torch.rand` and `Tensor.uniform_` do."""
-        if dtype is FLOAT32 and low == 0.0 and high == 1.0 and (size := math.prod(shape)) <= _CHUNK:
+        if dtype is FLOAT32 and low == 0.0 and high == 1.0 and (size := math.prod(shape)) <= RANDOM_BLOCK:
             with self._lock:
                 return self._floats(size).reshape(shape)
         dtype = np.dtype(dtype)
@@ -204,7 +202,7 @@ class Stream:
         For complex types `std` is that of the modulus: each part has ``std / sqrt(2)``. As in torch,
         `mean` is then the mean of both parts.
         """
-        if dtype is FLOAT32 and std >= 0.0 and BLOCK <= (size := math.prod(shape)) <= _CHUNK and not size % BLOCK:
+        if dtype is FLOAT32 and std >= 0.0 and BLOCK <= (size := math.prod(shape)) <= RANDOM_BLOCK and not size % BLOCK:
             with self._lock:
                 uniform = self._floats(size)
             return affine(box_muller_blocks(uniform), std, mean).reshape(shape)
@@ -389,7 +387,7 @@ class Stream:
             return np.zeros(n, dtype)
         with self._lock:
             words = self._words(n - 1)
-        if n <= _FEW:
+        if n <= SMALL_RANDOM:
             order = list(range(n))
             for i, word in enumerate(words.tolist()):
                 other = i + word % (n - i)
@@ -413,11 +411,11 @@ class Stream:
         dtype = np.dtype(dtype)
         size = math.prod(shape)
         with self._lock:
-            if size <= _CHUNK:
+            if size <= RANDOM_BLOCK:
                 return cast(sample(size), dtype).reshape(shape)
             out = np.empty(size, dtype)
-            for start in range(0, size, _CHUNK):
-                piece = out[start : start + _CHUNK]
+            for start in range(0, size, RANDOM_BLOCK):
+                piece = out[start : start + RANDOM_BLOCK]
                 piece[...] = cast(sample(piece.size), dtype)
         return out.reshape(shape)
 
@@ -436,9 +434,9 @@ class Stream:
     def _floats(self, size: int) -> NDArray[np.float32]:
         """Draw from [0, 1) in steps of 2**-24."""
         bits: Values = self._bits.random_raw(size)
-        if size > _FEW:  # the conversion of a shorter type is faster
+        if size > SMALL_RANDOM:  # the conversion of a shorter type is faster
             bits = bits.astype(np.int32)
-        bits &= _MASKS[size > _FEW]
+        bits &= _MASKS[size > SMALL_RANDOM]
         values = bits.astype(FLOAT32)
         values *= _STEP
         return values
@@ -460,7 +458,7 @@ class Stream:
         """Draw integers from [low, low + span), by the remainder of 64 bits if `wide`, else of 32."""
         if span == 2**64:
             return self._longs(size).view(np.int64)
-        if size <= _FEW and not wide:
+        if size <= SMALL_RANDOM and not wide:
             few = (self._words(size) % np.uint64(span)).view(np.int64)
             if low:
                 few += low
@@ -478,8 +476,8 @@ class Stream:
         work = work_type(dtype)
         out = np.empty(size, work)
         rest = size % BLOCK
-        for start in range(0, size - rest, _CHUNK):
-            piece = out[start : min(start + _CHUNK, size - rest)]
+        for start in range(0, size - rest, RANDOM_BLOCK):
+            piece = out[start : min(start + RANDOM_BLOCK, size - rest)]
             piece[...] = affine(box_muller_blocks(self._units(piece.size, work)), std, mean)
         if rest:
             # Torch draws uniform numbers for the incomplete block (unless they are halves), and then

@@ -21,7 +21,6 @@ from .threads import share
 
 f32 = np.dtype("float32")
 _SIDE = 16  # elements in a row of a triangle of ones
-_WHOLE_ROWS = 128  # elements behind an axis that are added as a row
 
 # --- Cumulative sums ------------------------------------------------------------------------------------
 
@@ -41,7 +40,7 @@ def cumsum(x: Array, axis: int, reverse: bool) -> Array:
     source, target = x.reshape(lead, x.shape[axis], trail), out.reshape(lead, x.shape[axis], trail)
     if reverse:
         source, target = source[:, ::-1], target[:, ::-1]
-    if trail >= _WHOLE_ROWS:  # whole rows are added at once
+    if trail >= sizes.SCAN_ROWS:  # whole rows are added at once
 
         def by_rows(start: int, stop: int) -> None:
             for source_of, target_of in zip(source, target, strict=True):

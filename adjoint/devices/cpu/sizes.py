@@ -31,6 +31,8 @@ SAMPLES_LAST = 16  # where rows of the result are at most so long
 IMAGES = 1 << 17  # elements of images that are pooled at a time,
 IMAGES_SPLIT = 1 << 19  # and from which on threads split them
 SMALL = 4096  # up to here few calls of NumPy's count for more than the elements
+SMALL_RANDOM = 128  # and up to here among random numbers
+ONE_ROW = 16  # classes of a sample whose cross entropy is computed in Python, and losses that are added up there
 VECTOR = 32  # columns that are worth a vector
 EXTREMES = (1 << 15) + 1  # compiled extremes of columns
 SORT = 2048  # elements whose keys are sorted together with their places
@@ -39,6 +41,7 @@ BEST = 256  # elements of an axis of which the best are found without sorting al
 BEST_SHARE = 8  # if they are no more than one of so many,
 BEST_ONE_BY_ONE = 32  # and in a compiled loop, in which each one found moves all others, no more than these
 SCAN = 4097  # cumulative sums and products
+SCAN_ROWS = 128  # elements behind an axis that are added as a row
 SCAN_BLOCK = 1 << 17  # elements of rows that stay in the cache between the steps of a recurrence
 PRODUCT_ROW = 17  # elements of a row whose product is computed by halves or by a compiled loop
 PRODUCT_BACKWARD = 1 << 15  # gradients of products of rows
@@ -63,6 +66,9 @@ ATTENTION_QUERIES = 64  # and its least queries
 ATTENTION_SHORT = 96  # queries and keys up to which a transposed operand is copied before BLAS multiplies
 FUSED = 32_768  # elements of a region that is small
 FUSED_LIBM = 16_384  # elements up to which a call to libm for each is faster than a pass of NumPy's
+REUSED = 1 << 15  # bytes of an array from which on new memory costs more than to look whether the last one is free
+ADD_IN_PLACE = 8192  # elements from which on a gradient is added in place
+RANDOM_BLOCK = 1 << 14  # random numbers made at a time, which stay in the cache; a multiple of 16
 ARGUMENT = 1 << 18  # bytes of an argument up to which its views are copied to a place of their own
 
 # Elements from which on kernels of oneDNN, and loops compiled by Numba, beat NumPy, by the name of an op.

@@ -17,7 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from ..._typing import Array, Kernel
-from . import disk, forks
+from .. import forks
+from . import disk
 
 _INLINED = ("mathematics.py", "loops.py", "moves.py", "addresses.py")
 

@@ -30,15 +30,20 @@ def _erf_of(x: Array) -> Array:
     return elementwise(_erf_single, x, writes=x.dtype) if x.size >= sizes.ERF_THREADS else _erf_single(x, None)
 
 
-def _erf_single(x: Any, out: Any) -> Array:
-    near = np.clip(x, np.float32(-4.3), np.float32(4.3))
-    square = near * near
-    c = square * np.float32(_ERF_SINGLE[-1])
-    for coefficient in _ERF_SINGLE[-2:0:-1]:
+def _odd_polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+    """Return ``x * p(x * x)`` in single precision, whose coefficients begin with the constant."""
+    square = x * x
+    c = square * np.float32(coefficients[-1])
+    for coefficient in coefficients[-2:0:-1]:
         c += np.float32(coefficient)
         c *= square
-    c += np.float32(_ERF_SINGLE[0])
-    c *= near
+    c += np.float32(coefficients[0])
+    c *= x
+    return c
+
+
+def _erf_single(x: Any, out: Any) -> Array:
+    c = _odd_polynomial(np.clip(x, np.float32(-4.3), np.float32(4.3)), _ERF_SINGLE)
     return np.tanh(c, out=c if out is None else out)
 
 
@@ -110,13 +115,7 @@ def _normal(x: Any) -> Any:
     """Return the probability that a standard normal variable is below x."""
     if x.dtype != np.float32 or not x.ndim:
         return _ndtr(x)
-    square = x * x
-    c = square * np.float32(_NORMAL_SINGLE[-1])
-    for coefficient in _NORMAL_SINGLE[-2:0:-1]:
-        c += np.float32(coefficient)
-        c *= square
-    c += np.float32(_NORMAL_SINGLE[0])
-    c *= x
+    c = _odd_polynomial(x, _NORMAL_SINGLE)
     np.exp(c, out=c)
     c += np.float32(1)
     return np.divide(np.float32(1), c, out=c)

@@ -23,6 +23,7 @@ import triton.language as tl
 from ml_dtypes import bfloat16
 
 from ..._typing import Array
+from . import sizes
 from .arrays import new
 from .table import override
 from .triton import Bound, Launch, address, capability, device, kind_of, near_memory
@@ -358,7 +359,6 @@ _KERNELS = (_forward, _backward_queries, _backward_keys)
 _FORTH, _QUERIES, _KEYS = range(3)
 _OLDEST = 80  # the first capability with bfloat16, and with copies that run beside computation
 _FARTHEST = 1 << 24  # bytes from row to row, so that places in a block fit in 32 bits
-_MOST_PLANS = 1 << 12
 _F32, _U8 = np.dtype(np.float32), np.dtype(np.uint8)
 _WIDEST = {np.dtype(bfloat16): 256, np.dtype(np.float16): 256, _F32: 128}
 _launches: dict[Any, Launch] = {}
@@ -413,7 +413,7 @@ def _run(given: tuple[Any, ...], jobs: tuple[Any, ...], causal: bool, scale: flo
     )  # fmt: skip
     plans = _plans.get(key)
     if plans is None:
-        if len(_plans) >= _MOST_PLANS:
+        if len(_plans) >= sizes.PLANS:
             _plans.clear()
         plans = _plans[key] = tuple([_plan(i, arrays, numbers, causal, scale, extra) for i, arrays, numbers in jobs])
     for plan, (_, arrays, numbers) in zip(plans, jobs):

@@ -11,13 +11,14 @@ import cupy
 
 from ..._typing import Array, Shape
 from .launching import Kernels, empty
+from .sizes import COPY_BLOCKS, PLANS
 from .table import override
 
 __all__ = ["contiguous", "copy_into", "turn_into"]
 
 _MOST = 4  # dimensions, once those that lie as one are taken as one
 _JOINED = 4  # arrays that are joined in one launch
-_THREADS, _BLOCKS = 256, 1 << 20
+_THREADS = 256
 
 _KERNELS = Kernels(
     r"""
@@ -140,17 +141,16 @@ def _steps(x: Array) -> tuple[int, ...]:
 
 
 def _launch(name: str, unit: int, rank: int, steps: int, count: int, args: tuple[Any, ...]) -> None:
-    blocks = min(-(-count // _THREADS), _BLOCKS)
+    blocks = min(-(-count // _THREADS), COPY_BLOCKS)
     key = (f"u{unit}", "l" if count >= 1 << 31 else "i", rank, steps)
     _KERNELS.launch(name, key, blocks, _THREADS, args)
 
 
-_MOST_PLANS = 1 << 12
 _plans: dict[Any, Any] = {}  # by layouts: how an array is copied, None where it lies in too many pieces
 
 
 def _planned(key: Any, made: Any) -> Any:
-    if len(_plans) >= _MOST_PLANS:
+    if len(_plans) >= PLANS:
         _plans.clear()
     _plans[key] = made
     return made
@@ -181,7 +181,7 @@ def _plan_of_copy(y: Any, x: Any) -> Any:
     count = math.prod([d[0] for d in dims])
     sizes, to, of = zip(*dims, strict=True)
     types = (f"u{unit}", "l" if count >= 1 << 31 else "i", rank, 0)
-    return "copy", types, min(-(-count // _THREADS), _BLOCKS), (count, *sizes[1:], *to, *of)
+    return "copy", types, min(-(-count // _THREADS), COPY_BLOCKS), (count, *sizes[1:], *to, *of)
 
 
 def contiguous(x: Array) -> Any:

@@ -14,6 +14,7 @@ from ..._typing import Array
 from . import arrays
 from .cudnn_graph import Graph
 from .settings import cudnn as settings
+from .sizes import CUDNN_WORKSPACE
 
 __all__ = [
     "TYPES", "Geometry", "call", "convolve", "create", "handle_of", "ints", "is_available", "library", "version",
@@ -21,7 +22,6 @@ __all__ = [
 
 Ints = tuple[int, ...]
 _NAME = "libcudnn.so.9"
-_MOST = 1 << 30  # bytes of workspace that a way to compute may ask for
 _ASKED = 8  # ways that cuDNN is asked for
 # By dtype: cuDNN's number of it, and of what is computed in.
 TYPES = {"float32": (0, 0), "float64": (1, 1), "float16": (2, 0), "bfloat16": (9, 0)}
@@ -179,7 +179,7 @@ class Plan:
         first, second = self.operands[wanted]
         given = self.described[first], self.described[second], self.convolution, self.described[wanted]
         call(self.names[wanted][1], handle, *given, _ASKED, ctypes.byref(count), ways)
-        return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= _MOST]
+        return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= CUDNN_WORKSPACE]
 
     def _run_graph(self, handle: Any, wanted: str, first: Array, second: Array, out: Array) -> bool:
         """Compute an array by a graph, which takes the host half as long; return whether that could be done."""

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 
 from ..._typing import Array
+from . import sizes
 
 __all__ = ["Graph"]
 
@@ -24,7 +25,6 @@ _ATTRIBUTES = {
     "x": {"alpha": 706, "beta": 707, "convolution": 708, "w": 709, "x": 710, "y": 711},
     "w": {"alpha": 712, "beta": 713, "convolution": 714, "w": 715, "x": 716, "y": 717},
 }
-_MOST = 1 << 30  # bytes of workspace that a plan may ask for
 _MOST_PACKS = 64  # descriptions of addresses that a plan keeps
 _pointer, _long = ctypes.c_void_p, ctypes.c_int64
 
@@ -120,7 +120,7 @@ class Graph:
                 self._call("GetAttribute", plan, 402, _INT64, 1, ctypes.byref(got), ctypes.byref(size))
             except RuntimeError:
                 continue
-            if size.value <= _MOST:
+            if size.value <= sizes.CUDNN_WORKSPACE:
                 return plan, size.value
         raise RuntimeError("cuDNN has no plan for this convolution")
 

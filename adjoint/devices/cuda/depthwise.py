@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._typing import Array, DType
+from . import sizes
 from .arrays import new
 from .launching import FLOATS, Kernels
 
@@ -19,7 +20,7 @@ __all__ = ["correlate", "fits", "transposed", "weight_gradient"]
 Ints = tuple[int, ...]
 _F32 = np.dtype(np.float32)
 _MOST_TAPS = 64  # of a window: their sums are kept in registers
-_THREADS, _BLOCKS = 256, 528  # of sums: four blocks for each multiprocessor of the largest GPUs
+_THREADS = 256
 
 _KERNELS = Kernels(
     r"""
@@ -166,7 +167,7 @@ def weight_gradient(x: Array, g: Array, kernel: Ints, stride: Ints, before: Ints
     """Return what elements and gradients give for each weight."""
     outs, key = g.shape[1], _key(x, kernel)
     each = g.size // outs
-    count = max(1, min(_BLOCKS // outs, each // (8 * _THREADS)))
+    count = max(1, min(sizes.BLOCKS // 2 // outs, each // (8 * _THREADS)))
     out = new((outs, 1, *kernel), x.dtype)
     whole = count == 1 and key[0] == key[1]
     parts = out if whole else new((count, out.size), x.dtype if key[0] == key[1] else _F32)

@@ -10,8 +10,8 @@ import functools
 from typing import Any
 
 from ..._typing import Array
+from .. import forks
 from . import arrays, products, reductions
-from .launching import forks
 from .table import override
 
 __all__ = ["linear", "weigh_and_sum"]

@@ -24,14 +24,14 @@ from ml_dtypes import bfloat16
 from ..._typing import DType
 from .arrays import Array, adopt, new, several
 from .compilation import compiled
+from .sizes import BLOCKS, PLANS
 from .sizes import PACKED as PACKED_FROM
 from .source import HEAD, TYPES
 
 __all__ = ["FLOATS", "PACKED_FROM", "Formula", "Total"]
 
-_MOST_PLANS = 1 << 12
 _RANK = 6  # axes, joined, up to which an index is worked out; arrays with more are copied first
-_THREADS, _BLOCKS = 256, 1056  # of sums: eight blocks for each multiprocessor of the largest GPUs
+_THREADS = 256
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 FLOATS = {"float32", "float64", "float16", "bfloat16"}
 _BOOL = np.dtype(np.bool_)
@@ -169,7 +169,7 @@ class Formula:
     # --- Layouts ----------------------------------------------------------------------------------------
 
     def _plan(self, key: tuple[Any, ...], operands: Sequence[Array]) -> _Plan | None:
-        if len(self.plans) >= _MOST_PLANS:
+        if len(self.plans) >= PLANS:
             self.plans.clear()
         plan = self.plans[key] = self._planned(operands)
         return plan
@@ -462,7 +462,7 @@ class Total:
         packed = n % width == 0 and all(v.data.ptr % 16 == 0 for v in operands if type(v) is Array)
         total, finish = self._found(first.dtype, forms, width if packed else 1)
         values = [v if type(v) is Array else float(v) for v in operands]
-        blocks = max(1, min(_BLOCKS, n // (_THREADS * 8)))
+        blocks = max(1, min(BLOCKS, n // (_THREADS * 8)))
         out = new((), first.dtype)
         parts = new((blocks,), _DOUBLE if first.itemsize == 8 else _SINGLE)
         total(blocks * _THREADS, (*values, out, parts, n, float(scale)), 0, _THREADS)

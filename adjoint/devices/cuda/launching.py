@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 
 from ..._typing import Array, DType
-from ..cpu import forks as forks
+from .. import forks
 from .arrays import new
 from .compilation import compiled
 from .source import HEAD

@@ -10,11 +10,11 @@ from typing import Any
 
 import cupy
 
+from . import sizes
 from .arrays import several
 
 __all__ = ["peak", "reset", "watch"]
 
-_LEAST, _SHARE = 1 << 20, 1024  # new heights by fewer bytes than this, or this part, are passed over
 _pool = cupy.get_default_memory_pool()
 _malloc = _pool.malloc
 
@@ -31,7 +31,7 @@ class _Height:
         """Ask the pool how much is in use now."""
         self.bound = used = int(_pool.used_bytes())
         self.used, self.reserved = max(used, self.used), max(int(_pool.total_bytes()), self.reserved)
-        self.limit = self.used + max(_LEAST, self.used // _SHARE)
+        self.limit = self.used + max(sizes.PEAK, self.used // sizes.PEAK_PART)
 
 
 _heights: dict[int, _Height] = {}

@@ -9,8 +9,13 @@ from . import (
     activation,
     adaptive,
     arrangement,
+    attention,
+    batchnorm,
     container,
     conv,
+    distance,
+    dropout,
+    instancenorm,
     lazy,
     linear,
     loss,
@@ -24,8 +29,13 @@ from . import (
 from .activation import *  # noqa: F403
 from .adaptive import *  # noqa: F403
 from .arrangement import *  # noqa: F403
+from .attention import *  # noqa: F403
+from .batchnorm import *  # noqa: F403
 from .container import *  # noqa: F403
 from .conv import *  # noqa: F403
+from .distance import *  # noqa: F403
+from .dropout import *  # noqa: F403
+from .instancenorm import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .module import Module as Module
@@ -40,8 +50,13 @@ if not TYPE_CHECKING:  # checkers go by the lines above
         activation,
         adaptive,
         arrangement,
+        attention,
+        batchnorm,
         container,
         conv,
+        distance,
+        dropout,
+        instancenorm,
         linear,
         loss,
         normalization,
@@ -54,10 +69,8 @@ if not TYPE_CHECKING:  # checkers go by the lines above
 lead_to(
     __name__,
     {
-        "activation": "dropout",
         "arrangement": "channelshuffle flatten fold padding pixelshuffle upsampling",
         "linear": "sparse",
-        "loss": "distance linear_cross_entropy linear_cross_entropy_options",
-        "normalization": "batchnorm instancenorm",
+        "loss": "linear_cross_entropy linear_cross_entropy_options",
     },
 )

@@ -1,4 +1,4 @@
-"""Losses and distances as layers."""
+"""Losses as layers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .linear import Linear
 from .module import Module
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss",
-    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss",
-    "LinearCrossEntropyOptions", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PairwiseDistance", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss",
-    "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions",
+    "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
+    "NLLLoss2d", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -30,34 +30,6 @@ class LinearCrossEntropyOptions:
     chunking_method: str | None = "auto"
     acc_policy: str = "auto"
     acc_dtype: Any = None
-
-
-class PairwiseDistance(Module):
-    """The p-norm of the difference of vectors."""
-
-    __constants__ = ["norm", "eps", "keepdim"]
-
-    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
-        super().__init__()
-        self.norm, self.eps, self.keepdim = p, eps, keepdim
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Return the distances of `x1` and `x2`."""
-        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
-
-
-class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along a dimension."""
-
-    __constants__ = ["dim", "eps"]
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim, self.eps = dim, eps
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Return the cosines between `x1` and `x2`."""
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

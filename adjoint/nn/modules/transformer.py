@@ -15,8 +15,10 @@ from ...ops.arrange import triu
 from ...ops.create import full
 from .. import functional as F
 from .. import init
-from .activation import GELU, Dropout, MultiheadAttention, ReLU
+from .activation import GELU, ReLU
+from .attention import MultiheadAttention
 from .container import ModuleList
+from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm

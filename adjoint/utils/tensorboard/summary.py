@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import Any
 
 import numpy as np
 
 from ...core.tensor import TensorBase
+from ...notebook import png
 from .records import Summary, double, float32, integer, part
 
 __all__ = ["custom_scalars", "histogram", "histogram_raw", "hparams", "image", "pr_curve_raw", "scalar", "text"]
@@ -56,15 +55,8 @@ def _picture(image: Any, dataformats: str) -> bytes:
         pixels = np.clip(pixels * (255 if pixels.max(initial=0) <= 1 else 1), 0, 255)
     pixels = pixels.astype(np.uint8)
     height, width, channels = pixels.shape
-    kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    png = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
-    png += _chunk(b"IDAT", zlib.compress(rows)) + _chunk(b"IEND", b"")
-    return integer(1, height) + integer(2, width) + integer(3, channels) + part(4, png)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    encoded = png(pixels.tobytes(), width, height, channels)
+    return integer(1, height) + integer(2, width) + integer(3, channels) + part(4, encoded)
 
 
 # --- Summaries ------------------------------------------------------------------------------------------

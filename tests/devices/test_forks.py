@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import adjoint as torch
-from adjoint.devices.cpu import blas, forks, provider
+from adjoint.devices import forks
+from adjoint.devices.cpu import blas, provider
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

@@ -1,0 +1,121 @@
+"""Dropout: layers that set elements, or whole channels, to zero in training."""
+
+from __future__ import annotations
+
+from ..._typing import Tensor
+from .. import functional as F
+from .functions import Functional
+
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
+
+
+class _DropoutNd(Functional):
+    """What all dropouts share: a probability."""
+
+    __constants__ = ["p", "inplace"]
+    p: float
+    inplace: bool
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p, self.inplace = p, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input`, in training with a part dropped."""
+        return getattr(F, self._function)(input, self.p, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the probability."""
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_DropoutNd):
+    """Set each element to zero with probability `p` in training, and scale the others by ``1 / (1 - p)``.
+
+    In evaluation mode the input is returned as it is.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        The probability of a zero.
+    inplace : bool, default False
+        Write the result into the input.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> layer = adjoint.nn.Dropout(0.5)
+    >>> sorted(set(layer(adjoint.ones(100)).tolist()))
+    [0.0, 2.0]
+    >>> layer.eval()(adjoint.ones(3))
+    tensor([1., 1., 1.])
+    """
+
+    _function = "dropout"
+
+
+class Dropout1d(_DropoutNd):
+    """Set whole channels of sequences to zero with probability `p` in training."""
+
+    _function = "dropout1d"
+
+
+class Dropout2d(_DropoutNd):
+    """Set whole channels to zero with probability `p` in training, and scale the others by ``1 / (1 - p)``.
+
+    In evaluation mode the input is returned as it is.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        The probability that a channel is set to zero.
+    inplace : bool, default False
+        Write the result into the input.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> out = adjoint.nn.Dropout2d(0.5)(adjoint.ones(1, 8, 4, 4))
+    >>> sorted(set(out.sum(dim=(2, 3)).flatten().tolist()))  # of each channel, all 16 elements or none
+    [0.0, 32.0]
+    """
+
+    _function = "dropout2d"
+
+
+class Dropout3d(_DropoutNd):
+    """Set whole channels of volumes to zero with probability `p` in training."""
+
+    _function = "dropout3d"
+
+
+class AlphaDropout(_DropoutNd):
+    """Dropout that keeps mean and variance of inputs that `SELU` normalises."""
+
+    _function = "alpha_dropout"
+
+
+class FeatureAlphaDropout(_DropoutNd):
+    """`AlphaDropout` of whole channels."""
+
+    _function = "feature_alpha_dropout"
