@@ -387,7 +387,7 @@ class Tracer(Observer):
         if self.surroundings is not None and not self._is_watched(tensor):
             self.unable = self.unable or (
                 f"it finds a tensor {tensor.array.dtype.name}{list(tensor.array.shape)} at {self.where()[0]} by a way "
-                "that cannot be watched; pass it as an argument, or keep it in a variable or an attribute"
+                "that adjoint cannot trace; pass it as an argument, or store it in a variable or an attribute"
             )
         value = self.graph.value(tensor.array, "outside")
         self.graph.outside.append(Reference(value, tensor))

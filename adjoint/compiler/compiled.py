@@ -400,7 +400,7 @@ class Compiled:
             self._refuse(unable)
             return False
         changed = before.difference()
-        why = f"it makes a tensor and keeps it: {graph.escapes[0]}" if graph.escapes else changed
+        why = f"it creates a tensor and stores it: {graph.escapes[0]}" if graph.escapes else changed
         if why:  # state made on first use is there when the next call is captured
             self.unsettled += 1
             if self.unsettled > _UNSETTLED:

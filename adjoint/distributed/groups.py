@@ -202,7 +202,7 @@ class ProcessGroup:
             self._compare(found, self._watch.others_at(found, self.ranks, lambda: False))
         return DistBackendError(
             f"the ranks have not called the same collectives of group {self.group_name} before call #{call.number}, at "
-            f"{call.site}; TORCH_DISTRIBUTED_DEBUG=DETAIL tells where they begin to differ"
+            f"{call.site}; TORCH_DISTRIBUTED_DEBUG=DETAIL shows the first difference"
         )
 
     def _compare(self, call: Call, found: dict[int, list[Any]]) -> None:

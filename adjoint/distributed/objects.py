@@ -274,5 +274,5 @@ def recv_object_list(
 
 def _fill(object_list: list[Any], arrived: Any) -> None:
     if len(arrived) != len(object_list):
-        raise ValueError(f"{len(arrived)} objects arrived, and the list has room for {len(object_list)}")
+        raise ValueError(f"{len(arrived)} objects arrived, but the list has {len(object_list)} entries")
     object_list[:] = arrived

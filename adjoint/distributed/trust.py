@@ -89,7 +89,7 @@ def prove(line: socket.socket, secret: bytes | None) -> None:
     """
     head = exactly(line, len(_MAGIC) + 1 + _NONCE)
     if not head.startswith(_MAGIC):
-        raise ConnectionError("who answers there is not a process of adjoint's")
+        raise ConnectionError("what listens there is not a process of adjoint")
     challenges, nonce = head[len(_MAGIC)] == 1, bytes(head[len(_MAGIC) + 1 :])
     if challenges != (secret is not None):
         has, lacks = ("who listens", "this process") if challenges else ("this process", "who listens")

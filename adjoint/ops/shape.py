@@ -132,7 +132,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = None) -> Tensor:
     if order is not None and is_batch(input):
         raise RuntimeError(
             "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format "
-            "adjoint.preserve_format or adjoint.contiguous_format: the format says how a whole batch lies"
+            "adjoint.preserve_format or adjoint.contiguous_format: the format is a property of the whole batch"
         )
     return contiguous_p(input) if order is None else ordered_p(input, order)
 

@@ -51,8 +51,11 @@ def svg(figure: plt.Figure) -> str:
 def graph_cnn() -> str:
     """The graph of a small convolutional network and its loss, as an interactive page."""
     torch.manual_seed(0)
+
     def block(inputs: int, outputs: int) -> nn.Module:
-        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2))
+        return nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)
+        )
 
     net = nn.Sequential(block(1, 8), block(8, 16), nn.Flatten(), nn.Linear(16 * 9, 10))
     x, y = torch.randn(4, 1, 12, 12), torch.arange(4)
@@ -156,7 +159,10 @@ def flame() -> str:
         return sorted(profile.events(), key=lambda e: (e.time_range.start, -e.time_range.end))
 
     # The fastest of many: other programs on the machine make some steps slower.
-    events = min((profiled() for _ in range(30)), key=lambda found: max(e.time_range.end for e in found) - found[0].time_range.start)
+    events = min(
+        (profiled() for _ in range(30)),
+        key=lambda found: max(e.time_range.end for e in found) - found[0].time_range.start,
+    )
     fig, ax = plt.subplots(figsize=(8, 3))
     start, open_until = events[0].time_range.start, []
     whole = max(e.time_range.end for e in events) - start
@@ -370,9 +376,7 @@ def running() -> str:
             f"@keyframes l{number}{{{''.join(stops)}}}.l{number}{{animation:l{number} {seconds:.1f}s infinite}}"
         )
         top = 34 + 27 * number
-        parts.append(
-            f'<rect class="l{number} mark" x="10" y="{top}" width="222" height="24" rx="4" fill-opacity="0"/>'
-        )
+        parts.append(f'<rect class="l{number} mark" x="10" y="{top}" width="222" height="24" rx="4" fill-opacity="0"/>')
         spaced = line.replace(" ", "\u00a0").replace("<", "&lt;")
         parts.append(f'<text class="code" x="18" y="{top + 17}">{spaced}</text>')
     for a, b in edges:

@@ -35,7 +35,7 @@ def folder() -> Path | None:
         why = str(error)
     if not why:
         return path
-    _warn(str(path), f"compiled loops are not kept on disk: {path}: {why}")
+    _warn(str(path), f"compiled loops are not cached on disk: {path}: {why}")
     return None
 
 
@@ -125,7 +125,7 @@ def write(path: Path, key: bytes, content: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        _warn(str(path.parent), f"compiled loops are not kept on disk: {error}")
+        _warn(str(path.parent), f"compiled loops are not cached on disk: {error}")
 
 
 def _sum(key: bytes, content: bytes) -> bytes:
