@@ -1,4 +1,4 @@
-"""What mkdocstrings calls: module docstrings speak to people who read the code, so pages show at most their first line."""
+"""What mkdocstrings calls. Module docstrings are for readers of the code, so pages show at most their first line."""
 
 from __future__ import annotations
 

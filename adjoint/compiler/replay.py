@@ -20,8 +20,8 @@ def replay(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if graph.escapes:
         raise GuardFailure(
             f"the captured run created tensors that the program stored: {'; '.join(graph.escapes[:3])}. Another run "
-            "cannot store them. If they are state created on first use, as by an optimizer, run the program once before "
-            "capturing it"
+            "cannot store them. If they are state created on first use, as by an optimizer, run the program once "
+            "before capturing it"
         )
     given = bind(graph, args, kwargs)
     tensors: dict[Value, Any] = {v: wrap(t.array) for v, t in given.items()}

@@ -359,8 +359,8 @@ def _listening(host: str, port: int, secret: bytes | None) -> socket.socket:
     if secret is None and not is_loopback(host):
         warnings.warn(
             f"the store listens at {host or 'every address'} of this machine and the job has no secret: any program "
-            f"that can reach port {port} can read and change what the processes exchange. Set {SECRET} to the same value "
-            "for all processes of the job",
+            f"that can reach port {port} can read and change what the processes exchange. Set {SECRET} to the same "
+            "value for all processes of the job",
             stacklevel=5,
         )
     unknown: OSError | None = None

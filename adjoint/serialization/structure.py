@@ -117,8 +117,8 @@ def refusal(value: Any, path: tuple[str, ...]) -> str:
         )
     return (
         f"save does not write objects of class {kind}{where}: it writes tensors, arrays, numbers, strings, bytes and "
-        "containers of these. Convert it, or pickle the whole object with save(obj, f, pickle_module=pickle); load such "
-        "files only if you trust them"
+        "containers of these. Convert it, or pickle the whole object with save(obj, f, pickle_module=pickle); load "
+        "such files only if you trust them"
     )
 
 

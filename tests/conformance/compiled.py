@@ -238,8 +238,9 @@ def markdown(records: list[Record], backend: str) -> str:
     lines = [
         COMPILED.strip(), "",
         f"The same entries under `adjoint.compile`{f' (backend {backend})' if backend else ''}: alone (`forward`), "
-        "with the backward pass outside (`joint`) and inside (`step`) of the compiled function, on the sample's values and "
-        "on others, compared with eager execution. Written by `python -m tests.conformance.compiled --backend numpy --markdown docs/coverage.md`.", "",
+        "with the backward pass outside (`joint`) and inside (`step`) of the compiled function, on the sample's values "
+        "and on others, compared with eager execution. Written by "
+        "`python -m tests.conformance.compiled --backend numpy --markdown docs/coverage.md`.", "",
         *(f"- {line}" for line in totals(records)),
     ]  # fmt: skip
     for word, heading in (("wrong", "Wrong"), ("uncompiled", "Not compiled")):

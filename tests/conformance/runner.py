@@ -356,8 +356,8 @@ def markdown(
         f"Every entry of torch {version}'s operator table, run through adjoint and "
         f"compared with torch on torch's own sample inputs ({', '.join(dtypes)}). Written by "
         "`python -m tests.conformance.runner --more all --markdown docs/coverage.md`.", "",
-        "In the table, an empty cell means that the check does not apply to the operator. [What differs](#what-differs) "
-        "explains each failure.", "",
+        "In the table, an empty cell means that the check does not apply to the operator. [What "
+        "differs](#what-differs) explains each failure.", "",
         *(f"- {' '.join(line.split())}" for line in totals(records, [*checks, *_further(more)])), "",
         "| operator | " + " | ".join(checks) + " |",
         "|---|" + "---|" * len(checks),
