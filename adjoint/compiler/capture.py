@@ -118,7 +118,7 @@ class Tracer(Observer):
         self.unable = ""  # why what has been written down is not what the program did
         self.readings: list[weakref.ref[Reading]] = []
         self.made: list[tuple[weakref.ref[Any], str]] = []
-        # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
+        # Everything alive now is outside; an array that turns up later and was not recorded is a constant.
         self.before = {id(t): (t, t._grad) for t in _alive_tensors()}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
@@ -181,7 +181,7 @@ class Tracer(Observer):
     def _converted(self, op: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the inputs in the dtypes in which an op takes them, by lines of their own; and those it is to take.
 
-        Autocast is seen by what it converts. And where rules keep inputs, they keep them converted: nobody would
+        Autocast is seen by what it converts. And where rules keep inputs, they save them converted: no later op would
         know such an array in the backward pass. The op takes numbers as the arrays that it would make of them.
         """
         if modes.local.autocast is not None:
@@ -436,7 +436,7 @@ class Tracer(Observer):
             memory = self.memories.find(array)
             layout = None if memory is None else layout_of(array)
             if memory is not None and layout == memory.home:
-                outputs.append(self.graph.value(array))  # the very input: a name that nobody uses
+                outputs.append(self.graph.value(array))  # the input itself: a name that is not used
                 continue
             if op.name == "as_strided" and memory is not None and layout is not None:
                 # It looks at memory as it lies here; in a program the same value may lie otherwise.
@@ -644,7 +644,7 @@ def _is_mask(operand: object) -> bool:
 
 
 def _is_kept(memory: Memory) -> bool:
-    """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
+    """Return whether anything except a `Memory` refers to an array of a GPU that it holds."""
     spare = by_class[type(memory.held)].spare_references(memory.held)  # type: ignore[arg-type]
     return sys.getrefcount(memory.held) > 2 + spare  # the question itself among them
 
@@ -660,7 +660,7 @@ def _alive_tensors() -> list[Any]:
     """Return all tensors that there are, in one call of C's: objects refer to their class.
 
     `gc.get_objects` would refer to everything, and CPython cannot resize a tuple that another thread is building while
-    somebody else refers to it: that thread would get a SystemError.
+    another reference exists: that thread would get a SystemError.
     """
     kinds = _and_subclasses(TensorBase)
     found = filter(_is_tensor, chain.from_iterable(starmap(gc.get_referrers, (kinds,))))

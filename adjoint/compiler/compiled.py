@@ -217,7 +217,7 @@ class Trace:
             if not program.is_bound():
                 program.bind()
             state = get_rng_state() if self.random else None
-            for target in self.replaced:  # what nobody holds any more is there for the new gradients
+            for target in self.replaced:  # memory that is no longer referenced is reused for the new gradients
                 target._grad = None
             try:
                 arrays = program.run(*[leaves[i].array for i in self.leaves])

@@ -21,7 +21,7 @@ _MAGIC = b"adjoint1"
 _NONCE = 32
 _DIGEST = 32
 _CHUNK = 1 << 20  # bytes that are read at once: memory grows with what arrives, not with what was announced
-PATIENCE = 10.0  # seconds for a stranger to say who it is
+PATIENCE = 10.0  # seconds for a new connection to prove itself
 
 
 def make_secret() -> str:

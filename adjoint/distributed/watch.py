@@ -177,7 +177,7 @@ _FIRST_LOOK, _LAST_LOOK = 1.0, 60.0  # seconds of waiting after which the others
 
 
 def waited(test: Any, seconds: float, call: Call, group: ProcessGroup) -> bool:
-    """Wait for a call; raise when somebody answers that it has called something else; return False if time is over."""
+    """Wait for a call; raise if a rank reports that it has called something else; return False if time is over."""
     end, look = time.monotonic() + seconds, _FIRST_LOOK
     while not polled(test, min(look, left := max(end - time.monotonic(), 0))):
         if look >= left:

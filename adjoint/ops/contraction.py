@@ -37,7 +37,7 @@ f32 = np.dtype("float32")
 
 
 def multiply(x: Any, y: Any) -> Any:
-    """Return the matrix product of arrays; half precision is summed in single."""
+    """Return the matrix multiplication of arrays; half precision is summed in single."""
     d = x.dtype
     if d.kind == "b" and x.size and y.size:
         raise NotImplementedError(

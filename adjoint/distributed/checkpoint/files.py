@@ -88,7 +88,7 @@ def _leaves(holder: Any, path: tuple[Any, ...]) -> Iterator[Leaf]:
 
 
 _MANIFEST = "manifest.json"
-_OURS = re.compile(r"[0-9a-f]{12}-\d+(-values)?\.safetensors")  # a token and a rank; all else is somebody else's
+_OURS = re.compile(r"[0-9a-f]{12}-\d+(-values)?\.safetensors")  # a token and a rank; other files are not ours
 _FORMAT = "adjoint distributed checkpoint 1"
 
 

@@ -22,7 +22,7 @@ _WORDS = {
     ReduceOp.MAX: "NCCL_MAX",
 }  # fmt: skip
 _NOTHING = contextlib.nullcontext()
-# Of truth values a sum is "any", a product "all".
+# For booleans a sum is "any", a product "all".
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 _DTYPES = {
     "int8": "NCCL_INT8", "uint8": "NCCL_UINT8", "bool": "NCCL_UINT8", "int32": "NCCL_INT32", "uint32": "NCCL_UINT32",
