@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     run.add_argument("program", nargs=argparse.REMAINDER, help="script.py, -m module or -c program, and its arguments")
     commands.add_parser("launch", add_help=False, help="run a program on several processes: launch --nproc 4 script.py")
     commands.add_parser("torchrun", add_help=False, help="run an unmodified PyTorch program on several processes")
-    demo = commands.add_parser("demo", help="train a small model, and draw its loss and its graph")
+    demo = commands.add_parser("demo", help="train a small model, and plot its loss and its graph")
     demo.add_argument("--out", default="adjoint-demo.html", help="where the drawing goes")
     demo.add_argument("--short", action="store_true", help="a few seconds only")
     commands.add_parser("doctor", help="show what is installed, and which kernels, GPU, MPI and cache will be used")

@@ -24,7 +24,7 @@ Row = tuple[str, str]
 # The packages that adjoint can use: distribution, module, what it brings.
 _PACKAGES = [
     ("numba", "numba", "compiled loops on the CPU, fused programs in adjoint.compile"),
-    ("onednn-cpu-gomp", "", "convolutions, pooling and matrix products by oneDNN"),
+    ("onednn-cpu-gomp", "", "convolutions, pooling and matrix multiplication by oneDNN"),
     ("scipy", "scipy", "special functions, SobolEngine, ldl_factor"),
     ("opt_einsum", "opt_einsum", "contraction orders for einsum"),
     ("cupy-cuda13x", "cupy", "tensors on an NVIDIA GPU (CUDA 12: cupy-cuda12x)"),

@@ -59,7 +59,7 @@ class SobolEngine:
         if total & (total - 1):
             raise ValueError(
                 f"The balance properties of Sobol' points require n to be a power of 2; {self.num_generated} points "
-                f"were drawn before, then n=2**{m}={n}"
+                f"were generated before, then n=2**{m}={n}"
             )
         return self.draw(n, out, dtype)
 

@@ -139,7 +139,7 @@ def main() -> None:
             print(f"| {int(size):,} | {took * 1e6:.0f} | {link.all_reduce(float(size), 2) * 1e6:.0f} |")
         links = {"the link measured here": link, **links}
     for name, link in links.items():
-        print(f"\n**{name}**\n")
+        print(f"\n### {name}\n")
         table(link)
 
 

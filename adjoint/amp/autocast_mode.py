@@ -289,7 +289,7 @@ def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
 class autocast(modes.Scope):
     """A ``with`` block, or a decorated function, in which each op chooses its precision.
 
-    Matrix products and convolutions run in `dtype`, losses and other delicate ops in float32, all others in the dtype
+    Matrix multiplications and convolutions run in `dtype`, losses and delicate ops in float32, others in the dtype
     of their operands. Parameters stay as they are, and so do their gradients. Run `backward` outside of the block.
 
     Parameters

@@ -2,11 +2,10 @@
 
 Inside `memory_budget` an observer sees every op, and so knows how each value was made: by which op, from which
 values. What a node saves is handed over here by the saved-tensor hooks. When the bytes kept exceed the budget,
-the values that are cheapest to compute again, by seconds per byte, are let go; cheap means the time the op took,
-and that of its inputs as far as they are gone too. A backward pass that needs a value which is gone replays
-its ops, on bare arrays, the same kernels on the same inputs, so the gradients are the same bit for bit. What is
-brought back on the way stays for the nodes that will ask next, as long as there is room (dynamic tensor
-rematerialisation; Kirisame et al., 2021).
+the values that are cheapest to recompute, in seconds per byte, are dropped. The cost is the time of the op, and that of
+its inputs if they were dropped too. A backward pass that needs a dropped value replays its ops on bare arrays: the same
+kernels on the same inputs, so the gradients are the same bit for bit. Recomputed values are saved for the nodes that
+need them next, as long as the budget allows (dynamic tensor rematerialisation; Kirisame et al., 2021).
 
 A value that cannot be made again is kept: leaves, random draws, what was written in place. A write to memory
 that others are to be computed from gives them a copy first; a write behind the observer's back is found by the
@@ -48,7 +47,7 @@ class _Recipe:
 
 
 class _Value:
-    """One array of the program: `array` while it must stay, `ref` while somebody else has it, else its recipe."""
+    """One array of the program: `array` while it must stay, `ref` while the program refers to it, else its recipe."""
 
     __slots__ = ("__weakref__", "array", "born", "bytes", "holds", "number", "recipe", "ref", "stamp", "view")
 

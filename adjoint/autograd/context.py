@@ -31,7 +31,7 @@ class SavedValue:
     unpack: Any
 
     def restore(self, node: BackwardCFunction) -> Any:
-        """Return the tensor, if nobody has written to it since."""
+        """Return the tensor, if it was not written since."""
         if self.unpack is not None:
             return self.unpack(self.packed)
         ledger = written_ledger(self.array)

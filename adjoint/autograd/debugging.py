@@ -1,4 +1,4 @@
-"""A debug mode: custom functions are checked against finite differences, saved values against writes nobody saw."""
+"""A debug mode: custom functions are checked against finite differences, saved values against untracked writes."""
 
 from __future__ import annotations
 

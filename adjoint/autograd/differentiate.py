@@ -113,7 +113,7 @@ def _root_of(value: Any, index: int) -> Any:
 
 
 def _form_of(root: Any) -> Form | None:
-    """Return the shape, dtype and device of an output; None for an edge whose tensor nobody has asked about."""
+    """Return the shape, dtype and device of an output; None for an edge whose tensor no caller has requested."""
     if isinstance(root, GradientEdge):
         _node_of_edge(root)
         return cast(Form | None, root.node._input_metadata[root.output_nr])
@@ -309,7 +309,7 @@ def _filled_at(x: Any, roots: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _observed(nodes: Any, run: Callable[[], Any]) -> Any:
-    """Run a backward pass under whoever watches."""
+    """Run a backward pass under the active observers."""
     watching = observer()
     return run() if watching is None else watching.backward(nodes, run)
 

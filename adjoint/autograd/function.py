@@ -378,7 +378,7 @@ def _apply(
     for a in args:
         if isinstance(a, TensorBase):
             e = a.node
-            if e is STALE and (not modes.off or modes.local.grad):  # else nobody asks what it has become
+            if e is STALE and (not modes.off or modes.local.grad):  # else its new value is not needed
                 e = edge_of(a)
             edges.append(e)
             array = a.array
@@ -426,7 +426,7 @@ def _apply(
         and ctx.edges is ahead and ctx.function is cls and ctx.forms is forms
     ):  # fmt: skip
         _set_apart(ctx, {"op": op, "edges": ahead, "function": cls, "forms": forms})
-    # The usual case, inlined: one fresh tensor of real numbers that nobody holds besides what was saved.
+    # The fast path, inlined: one fresh real tensor that only the saved values refer to.
     if (
         recording
         and isinstance(raw, TensorBase)

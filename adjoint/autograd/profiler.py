@@ -9,7 +9,7 @@ __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "emit_itt", "emit_n
 
 def __getattr__(name: str) -> Any:
     if name in ("EventList", "FunctionEvent", "FunctionEventAvg", "record_function"):
-        # The room of the same name stands below; this one only says its names.
+        # The package of the same name is below this one in the layout; this module only re-exports its names.
         from .. import profiler
 
         return getattr(profiler, name)

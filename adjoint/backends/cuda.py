@@ -1,4 +1,4 @@
-"""Switches of CUDA kernels: how precise products of matrices must be, and which ones may compute attention."""
+"""Switches of CUDA kernels: how precise matrix multiplications must be, and which ones may compute attention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class _Matmul:
-    """What programs allow products of matrices; 16-bit numbers are always added up in single precision."""
+    """What programs allow matrix multiplications; 16-bit numbers are always added up in single precision."""
 
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True

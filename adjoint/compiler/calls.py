@@ -1,4 +1,4 @@
-"""Calls of machine code: loops and small products of matrices, bound to their arrays before they run.
+"""Calls of machine code: loops and small matrix multiplications, bound to their arrays before they run.
 
 Code gets the address of a block of words: addresses of NumPy arrays (their headers, from which it reads where the
 elements are), then numbers. What a program uses in every run is looked up once; arrays that are new in a run are

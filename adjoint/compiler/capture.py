@@ -117,7 +117,7 @@ class Tracer(Observer):
         self.unable = ""  # why what has been written down is not what the program did
         self.readings: list[weakref.ref[Reading]] = []
         self.made: list[tuple[weakref.ref[Any], str]] = []
-        # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
+        # Everything alive now is outside; an array that turns up later and was not recorded is a constant.
         self.before = {id(t): (t, t._grad) for t in alive_tensors()}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
@@ -180,7 +180,7 @@ class Tracer(Observer):
     def _converted(self, op: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the inputs in the dtypes in which an op takes them, by lines of their own; and those it is to take.
 
-        Autocast is seen by what it converts. And where rules keep inputs, they keep them converted: nobody would
+        Autocast is seen by what it converts. And where rules keep inputs, they save them converted: no later op would
         know such an array in the backward pass. The op takes numbers as the arrays that it would make of them.
         """
         if modes.local.autocast is not None:
@@ -386,7 +386,7 @@ class Tracer(Observer):
         if self.surroundings is not None and not self._is_watched(tensor):
             self.unable = self.unable or (
                 f"it finds a tensor {tensor.array.dtype.name}{list(tensor.array.shape)} at {self.where()[0]} by a way "
-                "that cannot be watched; pass it as an argument, or keep it in a variable or an attribute"
+                "that adjoint cannot trace; pass it as an argument, or store it in a variable or an attribute"
             )
         value = self.graph.value(tensor.array, "outside")
         self.graph.outside.append(Reference(value, tensor))
@@ -435,7 +435,7 @@ class Tracer(Observer):
             memory = self.memories.find(array)
             layout = None if memory is None else layout_of(array)
             if memory is not None and layout == memory.home:
-                outputs.append(self.graph.value(array))  # the very input: a name that nobody uses
+                outputs.append(self.graph.value(array))  # the input itself: a name that is not used
                 continue
             if op.name == "as_strided" and memory is not None and layout is not None:
                 # It looks at memory as it lies here; in a program the same value may lie otherwise.

@@ -217,7 +217,7 @@ class Trace:
             if not program.is_bound():
                 program.bind()
             state = get_rng_state() if self.random else None
-            for target in self.replaced:  # what nobody holds any more is there for the new gradients
+            for target in self.replaced:  # memory that is no longer referenced is reused for the new gradients
                 target._grad = None
             try:
                 arrays = program.run(*[leaves[i].array for i in self.leaves])
@@ -400,7 +400,7 @@ class Compiled:
             self._refuse(unable)
             return False
         changed = before.difference()
-        why = f"it makes a tensor and keeps it: {graph.escapes[0]}" if graph.escapes else changed
+        why = f"it creates a tensor and stores it: {graph.escapes[0]}" if graph.escapes else changed
         if why:  # state made on first use is there when the next call is captured
             self.unsettled += 1
             if self.unsettled > _UNSETTLED:

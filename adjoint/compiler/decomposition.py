@@ -1,7 +1,7 @@
 """Composite primitives as simpler ones: what eager mode computes in one kernel, fusion wants in small pieces.
 
 A composite is written as its definition in `ops` says: its kernel, or its row-wise statement, runs on `Piece`s, which
-write each primitive that is called as a line. Matrix products are written as the one kind that programs compute.
+write each primitive that is called as a line. Matrix multiplications are written as the one kind that programs compute.
 Shapes and dtypes are those of the captured run.
 """
 
@@ -157,7 +157,7 @@ def _axes(axes: Axes | None, rank: int) -> tuple[int, ...]:
     return tuple(sorted(i % rank for i in given)) if rank else ()
 
 
-# --- Matrix products --------------------------------------------------------------------------------
+# --- Matrix multiplications --------------------------------------------------------------------------------
 
 
 def _linear(s: Scribe, x: Value, weight: Value, bias: Any = None) -> Value | None:

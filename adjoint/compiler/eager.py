@@ -28,7 +28,7 @@ class Guard:
         else:
             same = found == self.answer or (found != found and self.answer != self.answer)
         if not same:
-            raise GuardFailure(f"{self.what} was {self.answer!r} and is {found!r}, asked at {self.place}")
+            raise GuardFailure(f"{self.what} was {self.answer!r} and is {found!r}, read at {self.place}")
 
 
 class Eager:

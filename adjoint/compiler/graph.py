@@ -153,7 +153,7 @@ class Line:
 
     @property
     def is_call(self) -> bool:
-        """Whether the line makes values, and so may go when nobody uses them."""
+        """Whether the line makes values, and may be dropped when they are not used."""
         return self.op is not WRITE and self.op is not GUARD
 
     def __str__(self) -> str:
@@ -335,7 +335,7 @@ class Graph:
         self.lines = [line for line in self.lines if id(line) in kept]
 
     def prune(self) -> None:
-        """Drop the calls whose values nobody uses, except those that draw random numbers."""
+        """Drop the calls whose values are not used, except those that generate random numbers."""
         wanted, kept = self.results, []
         for line in reversed(self.lines):
             random = isinstance(line.op, Step) and line.op.random

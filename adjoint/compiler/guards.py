@@ -435,7 +435,7 @@ class Before:
         if fact is not None:
             return f"it changes {fact.name} from {fact.value!r:.40} to {fact.now()!r:.40}"
         if random.getstate() != self.random or _numpy_state() != self.numpy:
-            return "it draws random numbers from Python or NumPy, and a program would repeat them"
+            return "it uses random numbers of Python or NumPy, which a compiled program would repeat"
         return ""
 
 

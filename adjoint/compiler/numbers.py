@@ -1,10 +1,10 @@
 """Numbers that a captured program has read from its tensors, and that remember where they come from.
 
-``loss.item()`` in a captured program gives a `Reading`. It counts as a float for whoever asks its class. Returned, it
-is read anew on every run; arithmetic with it is written down; a comparison becomes a guard on its outcome. Whoever
-looks at the value itself (text, `int()`, an index, a function written in C) makes it a guard on the value.
+``loss.item()`` in a captured program gives a `Reading`. Checks of its class see a float. Returned, it
+is read again on every run; arithmetic with it is recorded; a comparison becomes a guard on its outcome. Reading
+the value itself (text, `int()`, an index, a function written in C) makes it a guard on the value.
 
-A subclass of float would not do: C code reads such a number without asking.
+A subclass of float would not do: C code reads its value without calling a method.
 """
 
 from __future__ import annotations

@@ -559,7 +559,7 @@ def _is_plain_ufunc(line: Line) -> bool:
 
 
 def _writes_itself(region: Region, value: Value, target: Value) -> bool:
-    """Return whether a region that runs line by line may write a value where it belongs: nobody reads there later."""
+    """Return whether a region that runs line by line may write a value where it belongs: no later line reads there."""
     at = region.lines.index(region.made[value])
     later = {v for line in region.lines[at + 1 :] for v in line.inputs}
     return _is_plain_ufunc(region.lines[at]) and target not in later

@@ -19,8 +19,9 @@ def replay(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `graph` on arguments."""
     if graph.escapes:
         raise GuardFailure(
-            f"the captured run made tensors that the program kept: {'; '.join(graph.escapes[:3])}. A run cannot keep "
-            "them again. If it is state made on first use, as by an optimizer, run the program once before capturing it"
+            f"the captured run created tensors that the program stored: {'; '.join(graph.escapes[:3])}. Another run "
+            "cannot store them. If they are state created on first use, as by an optimizer, run the program once "
+            "before capturing it"
         )
     given = bind(graph, args, kwargs)
     tensors: dict[Value, Any] = {v: wrap(t.array) for v, t in given.items()}
@@ -63,7 +64,7 @@ def _check_like(value: Value, array: Array, what: str) -> None:
 
 
 def check_guard(line: Line, array: Any) -> None:
-    """Raise if Python would now get another answer than in the captured run."""
+    """Raise if Python would now read another value than in the captured run."""
     what, answer = line.params
     found = answer_of(array, what)
     if what == "elements":
@@ -71,11 +72,11 @@ def check_guard(line: Line, array: Any) -> None:
     else:
         same = found == answer or (found != found and answer != answer)
     if not same:
-        raise GuardFailure(f"{what} of {line.operands[0]} was {answer!r} and is {found!r}, asked at {line.place}")
+        raise GuardFailure(f"{what} of {line.operands[0]} was {answer!r} and is {found!r}, read at {line.place}")
 
 
 def answer_of(array: Any, what: str) -> Any:
-    """Return what Python gets to see of an array: a truth, a number, its shape, or every element."""
+    """Return what Python reads of an array: a boolean, a number, its shape, or every element."""
     if what == "bool()":
         return bool(array)
     if what == "shape":

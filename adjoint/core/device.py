@@ -162,7 +162,7 @@ class _Chosen(threading.local):
 
 
 _local = _Chosen()
-_unusual = False  # whether any thread ever chose a device: until then nobody needs to ask
+_unusual = False  # whether any thread ever chose a device: until then no check is needed
 
 
 def _choose(devices: tuple[device, ...]) -> None:

@@ -109,7 +109,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     """Run the nodes that the roots reach, newest first.
 
     No order is worked out beforehand: the newest node that has a gradient is always ready, because
-    whoever else feeds it is newer still. `node` is that one, `heap` holds the others. Leaves are given
+    any other node that feeds it is newer still. `node` is that one, `heap` holds the others. Leaves are given
     their sums at the end, unless one has hooks: then `ends` says when each is complete, so that hooks
     run as early as they can.
     """

@@ -180,7 +180,7 @@ def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[
 
 
 def _free(node: Any, inside: list[Any]) -> None:
-    """Free a folded node. Those inside are left to whoever else leads to them: derivatives may."""
+    """Free a folded node. Its inner nodes may be reachable from others, such as derivatives, and stay."""
     shadow = node.extra.shadow
     if any(inner.saved is not None and inner.op.frees for inner in inside) or node.saved is not None:
         node.saved, shadow.edges = Freed(node.code, node.lasti), ()

@@ -263,7 +263,7 @@ def _record_outputs(
     op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], values: Sequence[Any], params: Params, c: Any
 ) -> Any:
     owned = inputs if all(mine) else tuple([x if own else None for x, own in zip(inputs, mine, strict=True)])
-    edges: tuple[Any, ...] = (None,) * len(owned)  # nobody asks for them, nor for the history of a stale view
+    edges: tuple[Any, ...] = (None,) * len(owned)  # they are not needed, nor is the history of a stale view
     if modes.is_grad_enabled() and not modes.local.inference:
         edges = tuple([edge_of(x) if x is not None and r else None for x, r in zip(owned, op.rules, strict=True)])
     recording = any(e is not None for e in edges)

@@ -294,7 +294,7 @@ def write(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...])
     if len(params) > len(op.params):
         raise TypeError(f"{op.name}_() takes {len(op.inputs) + len(op.params) - 1} positional arguments, not more")
     owned = tuple([v if isinstance(v, TensorBase) else None for v in inputs])
-    edges: tuple[Any, ...] = (None,) * len(owned)  # unrecorded, nobody asks for the history of a stale view
+    edges: tuple[Any, ...] = (None,) * len(owned)  # unrecorded: the history of a stale view is not needed
     if not modes.off or modes.local.grad:
         view = x.lineage
         if x.node is STALE and view is not None and view.base.node is not None and not is_detached(view):

@@ -64,7 +64,7 @@ class AccumulateGrad(Node):
 
     @property
     def watched(self) -> bool:
-        """Whether somebody wants to know the moment the gradient is complete."""
+        """Whether a hook must run when the gradient is complete."""
         return self.extra is not None or self.post_hooks is not None
 
     @property
@@ -165,7 +165,7 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
             variable._grad = held + g if lift is True else held.add_(g)
         elif _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):
             np.add(held.array, g, out=held.array)
-            if getrefcount(held) > _sole_holder or getrefcount(held.array) > _sole_reference:  # else nobody can know
+            if getrefcount(held) > _sole_holder or getrefcount(held.array) > _sole_reference:  # else it cannot be known
                 note_write(held, "gradient accumulation")
         else:
             variable._grad = held + wrap(g)
@@ -180,7 +180,7 @@ def _writable(held: Value, g: Value) -> bool:
 
 
 def _own(g: Any, like: Any, references: int) -> Any:
-    """Return an array for ``.grad``: `g` itself when nobody else can see it, otherwise a copy.
+    """Return an array for ``.grad``: `g` itself if nothing else refers to it, otherwise a copy.
 
     It has the strides of `like`, if those leave no holes.
     """
@@ -232,7 +232,7 @@ def _laid_out(g: Any, like: Array) -> Any:
 
 
 def _is_whole(g: Array) -> bool:
-    """Return whether an array is all of another that nobody else holds, as the reshape of a fresh result is."""
+    """Return whether an array covers another one that nothing else refers to, as the reshape of a fresh result does."""
     base = g.base
     return type(base) is np.ndarray and getrefcount(base) == 3 and g.nbytes == base.nbytes and g.flags.c_contiguous
 
@@ -251,7 +251,7 @@ def reshaped_leaf(leaf: AccumulateGrad, node: Node, g: Value) -> RuntimeError:
 
 
 def add(total: Value, g: Value) -> Value:
-    """Return the sum of two gradients, written into the first when nobody else can see it."""
+    """Return the sum of two gradients, written into the first if nothing else refers to it."""
     if type(total) is ndarray and getrefcount(total) <= _OWN_SUM and total.base is None and total.dtype is g.dtype:
         return np.add(total, g, out=total)
     return total + g

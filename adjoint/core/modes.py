@@ -4,7 +4,7 @@
 transform, inference mode, saved-tensor hooks, anomaly detection, autocast, profiling. While it is zero
 every value inside a tensor is a plain array, and the fast recorders apply. `off` has one entry for each
 thread in which gradient recording is switched off (a dict, because storing in it is atomic where
-adding to a number is not); while it is empty nobody needs to ask. Both are hints: a non-zero word only
+adding to a number is not); while it is empty no check is needed. Both are hints: a non-zero word only
 means "look closer", so a stale one costs time, never correctness.
 
 A signal's exception may come wherever the interpreter looks for one: after a call, where a function starts,

@@ -25,7 +25,7 @@ ndarray, asarray = np.ndarray, np.asarray
 _f32, _f64 = np.dtype(np.float32), np.dtype(np.float64)
 getframe = sys._getframe
 
-# Late bindings, set once by the rooms below: core makes Tensors without importing their class.
+# Late bindings, set once by the packages below: core makes Tensors without importing their class.
 _SCALARS = (np.generic, float, int, complex)
 
 

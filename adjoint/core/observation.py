@@ -3,7 +3,7 @@
 A captured program, a profile and a watch for lost gradients need the same thing: to stand between a
 program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call comes to
 `general.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
-none is on, nobody looks.
+none is on, nothing is checked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Observer:
         modes.note_unusual(-1)
 
     def call(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        """Call a primitive; ``run(op, inputs, params)`` is how it is done when nobody watches."""
+        """Call a primitive; ``run(op, inputs, params)`` is how it is done without an observer."""
         return self.proceed(op, inputs, params, run)
 
     def proceed(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
@@ -74,7 +74,7 @@ class Observer:
         return run_opaque(function, args) if self.inner is None else self.inner.opaque(name, function, args)
 
     def lent(self, x: TensorBase) -> None:
-        """Hear that `x` looks at memory that somebody else made, a NumPy array's say."""
+        """Note that `x` is a view of memory that was made elsewhere, by NumPy for example."""
         if self.inner is not None:
             self.inner.lent(x)
 
@@ -158,7 +158,7 @@ def literal(array: Any) -> Any:
 
 @contextlib.contextmanager
 def unseen() -> Iterator[None]:
-    """Do what nobody shall see: it has been noted already."""
+    """Run without recording: the capture already contains these operations."""
     watching, modes.local.observer = modes.local.observer, None
     try:
         yield
@@ -178,7 +178,7 @@ def run_opaque(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def note_read(what: str, *values: object) -> None:
-    """Tell whoever watches that the elements of tensors are about to be used by code that is no primitive."""
+    """Notify observers that code that is not a primitive is about to use the elements of tensors."""
     watching = modes.local.observer if modes.unusual else None
     if watching is not None:
         for value in values:

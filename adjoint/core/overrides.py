@@ -139,7 +139,7 @@ def has_handler(values: Iterable[Any]) -> bool:
 def answered(name: str, args: tuple[Any, ...]) -> Any:
     """Let operands that are no tensors but have a handler answer a method of Tensor; NotImplemented if none has.
 
-    Nobody looks for such operands before an op has failed on them: plain programs pay nothing.
+    Such operands are checked only after an op has failed on them: plain programs pay nothing.
     """
     return NotImplemented if modes.local.subclasses_off or not has_handler(args) else asked(name, args)
 

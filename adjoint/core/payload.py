@@ -330,7 +330,7 @@ def refuse_format(value: object) -> None:
     if is_batch(value):
         raise RuntimeError(
             "NYI: querying is_contiguous inside of vmap for memory_format other than adjoint.contiguous_format: the "
-            "format says how a whole batch lies. Choose it outside vmap."
+            "format is a property of the whole batch. Choose it outside vmap."
         )
 
 

@@ -49,7 +49,7 @@ class Ledger:
         self.epoch = 0  # how often a base was given another geometry in place: older views came from another shape
         # Weak references to the views whose `node` is up to date. A write that changes the history of
         # the base marks these stale and empties the list; reading a stale view puts it back. So a
-        # write costs nothing for a view that nobody has looked at since the last one.
+        # write costs nothing for a view that was not read since the last one.
         self.fresh: list[weakref.ref[TensorBase]] = []
         self.bare: list[weakref.ref[TensorBase]] = []  # the stale ones that had no node of their own
         self.limit = 64  # length at which dead references are dropped
@@ -154,14 +154,14 @@ STALE = _Stale()
 
 
 def new_storage() -> Storage:
-    """Return the identity of memory nobody else looks at."""
+    """Return the identity of memory that no other tensor shares."""
     storage = Storage()
     storage.ledger = None
     return storage
 
 
 def storage_of(x: TensorBase) -> Storage:
-    """Return the tensor's storage, which a fresh result gets only when somebody asks for it."""
+    """Return the tensor's storage, which a fresh result gets only on first use."""
     storage = x.memory
     if storage is None:
         storage = x.memory = new_storage()
@@ -200,7 +200,7 @@ def ledger_of(storage: Storage) -> Ledger:
 
 
 # Ledgers of memory that was written, by the identity of the array that owns it. A rule saves arrays, and
-# this is how one finds out, long after, whether somebody wrote to the memory of such an array. The
+# this is how one finds out, long after, whether the memory of such an array was written. The
 # weak reference takes the entry out when the memory goes, before the number can mean another array.
 _written: dict[int, tuple[Any, Ledger]] = {}
 

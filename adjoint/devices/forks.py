@@ -28,7 +28,7 @@ def reentrant_lock() -> threading.RLock:
 
 
 def adopt(made: Any) -> Any:
-    """Let a lock that somebody else made be open in a forked child; return it."""
+    """Let a lock of another module be open in a forked child; return it."""
     _made.add(made)
     return made
 

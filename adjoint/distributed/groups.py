@@ -1,4 +1,4 @@
-"""Groups of processes: who is in one, how its members call each other, and what they say when somebody is missing."""
+"""Groups of processes: who is in one, how its members call each other, and their errors when a member is missing."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class ProcessGroup:
         kept
             Memory that must live until then.
         peer
-            Of a send or receive the other side, in global ranks; -1 for anybody. These are not counted.
+            Of a send or receive the other side, in global ranks; -1 for any rank. These are not counted.
         waits
             Whether the caller waits for the end at once: the call is then compared first, and a wrong one not begun.
         """
@@ -202,7 +202,7 @@ class ProcessGroup:
             self._compare(found, self._watch.others_at(found, self.ranks, lambda: False))
         return DistBackendError(
             f"the ranks have not called the same collectives of group {self.group_name} before call #{call.number}, at "
-            f"{call.site}; TORCH_DISTRIBUTED_DEBUG=DETAIL tells where they begin to differ"
+            f"{call.site}; TORCH_DISTRIBUTED_DEBUG=DETAIL shows the first difference"
         )
 
     def _compare(self, call: Call, found: dict[int, list[Any]]) -> None:

@@ -32,7 +32,7 @@ def isend(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, 
 
 
 def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Work:
-    """Begin to receive a tensor from rank `src`, or from anybody; it is there when ``wait()`` has returned."""
+    """Begin to receive a tensor from rank `src`, or from any rank; it is there when ``wait()`` has returned."""
     pg = resolved(group)
     anybody = src is None and group_src is None
     source = None if anybody else root_of(pg, src, group_src, "src")
@@ -50,7 +50,7 @@ def send(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, g
 
 
 def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receive a tensor from rank `src`, or from anybody; return the sender's rank."""
+    """Receive a tensor from rank `src`, or from any rank; return the sender's rank."""
     if src is not None or group_src is not None:
         _check_other(group, src, group_src, "src", "source")
     work = irecv(tensor, src, group, tag, group_src)
@@ -263,7 +263,7 @@ def recv_object_list(
     *,
     allow_pickle: bool = False,
 ) -> int:
-    """Fill a list with objects from rank `src`, or from anybody; return the sender's rank."""
+    """Fill a list with objects from rank `src`, or from any rank; return the sender's rank."""
     length = finish(np.zeros(1, np.int64))
     sender = recv(length, src, group, group_src=group_src)
     sent = finish(np.empty(int(length.array[0]), np.uint8))
@@ -274,5 +274,5 @@ def recv_object_list(
 
 def _fill(object_list: list[Any], arrived: Any) -> None:
     if len(arrived) != len(object_list):
-        raise ValueError(f"{len(arrived)} objects arrived, and the list has room for {len(object_list)}")
+        raise ValueError(f"{len(arrived)} objects arrived, but the list has {len(object_list)} entries")
     object_list[:] = arrived

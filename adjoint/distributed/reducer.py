@@ -93,7 +93,7 @@ class Bucket:
         return {slot for slot, _, _ in rows}
 
     def give_all(self, used: list[bool], as_view: bool) -> None:
-        """Make what has been reduced the gradients of parameters that somebody used."""
+        """Make what has been reduced the gradients of parameters that some rank used."""
         given: set[int] = set()
         if self.waits:
             held = [(s, v, self.params[s]._grad) for s, v in enumerate(self.views) if used[s]]

@@ -68,7 +68,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     option("--module", "-m", action="store_true", help="the program is the name of a module")
     option("--no-python", action="store_true", help="the program is a command")
     option("--run-path", action="store_true", help="run the script with runpy")
-    option("--log-dir", default=None, help="where output is written that is redirected")
+    option("--log-dir", default=None, help="folder for redirected output")
     option("--redirects", "-r", default="0", help="write to files: 1 stdout, 2 stderr, 3 both, or 0:3,1:1 by rank")
     option("--tee", "-t", default="0", help="write to files and to the console, as --redirects")
     option("--local-ranks-filter", default="", help="show the output of these ranks only")

@@ -322,7 +322,7 @@ def reach(host: str, port: int, secret: bytes | None, end: float) -> socket.sock
                     stack.pop_all()
                     return line
             line.close()  # where no process listens, the system may connect a free port with itself
-            reason = "nobody listens"
+            reason = "no process listens"
         except PermissionError as error:
             raise DistStoreError(f"the store at ({host}, {port}) is not this job's: {error}") from None
         except OSError as error:
@@ -358,9 +358,9 @@ def _listening(host: str, port: int, secret: bytes | None) -> socket.socket:
     """Return the socket of a server: at the address that is given, and at no other."""
     if secret is None and not is_loopback(host):
         warnings.warn(
-            f"the store listens at {host or 'every address'} of this machine and the job has no secret: whoever "
-            f"reaches port {port} can read and change what processes tell each other. Set {SECRET} to the same words "
-            "for all processes of the job",
+            f"the store listens at {host or 'every address'} of this machine and the job has no secret: any program "
+            f"that can reach port {port} can read and change what the processes exchange. Set {SECRET} to the same "
+            "value for all processes of the job",
             stacklevel=5,
         )
     unknown: OSError | None = None
@@ -440,7 +440,7 @@ class Server:
 
     def _answer(self, action: str, key: str, values: list[bytes]) -> list[bytes | None]:
         if action not in _ACTIONS or len(values) != {"compare": 2, "set": 1, "append": 1, "add": 1}.get(action, 0):
-            raise ValueError(f"{action!r} of {len(values)} words is nothing that a store does")
+            raise ValueError(f"{action!r} of {len(values)} arguments is not a request that a store knows")
         with self._lock:
             try:
                 return [_step(self.table, action, key, values)]

@@ -21,7 +21,7 @@ _MAGIC = b"adjoint1"
 _NONCE = 32
 _DIGEST = 32
 _CHUNK = 1 << 20  # bytes that are read at once: memory grows with what arrives, not with what was announced
-PATIENCE = 10.0  # seconds for a stranger to say who it is
+PATIENCE = 10.0  # seconds for a new connection to prove itself
 
 
 def make_secret() -> str:
@@ -89,7 +89,7 @@ def prove(line: socket.socket, secret: bytes | None) -> None:
     """
     head = exactly(line, len(_MAGIC) + 1 + _NONCE)
     if not head.startswith(_MAGIC):
-        raise ConnectionError("who answers there is not a process of adjoint's")
+        raise ConnectionError("what listens there is not a process of adjoint")
     challenges, nonce = head[len(_MAGIC)] == 1, bytes(head[len(_MAGIC) + 1 :])
     if challenges != (secret is not None):
         has, lacks = ("who listens", "this process") if challenges else ("this process", "who listens")

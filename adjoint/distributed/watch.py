@@ -177,7 +177,7 @@ _FIRST_LOOK, _LAST_LOOK = 1.0, 60.0  # seconds of waiting after which the others
 
 
 def waited(test: Any, seconds: float, call: Call, group: ProcessGroup) -> bool:
-    """Wait for a call; raise when somebody answers that it has called something else; return False if time is over."""
+    """Wait for a call; raise if a rank reports that it has called something else; return False if time is over."""
     end, look = time.monotonic() + seconds, _FIRST_LOOK
     while not polled(test, min(look, left := max(end - time.monotonic(), 0))):
         if look >= left:
@@ -293,7 +293,7 @@ class Watch:
         for rank in others:
             answer = answers.get(rank)
             if answer is None:
-                lines.append(f"rank {rank} does not answer: it is dead, stopped, or has left")
+                lines.append(f"rank {rank} does not respond: it is dead, stopped, or has left")
             elif answer["number"] < call.number:
                 lines.append(f"rank {rank} has not called it: {_where(answer)}")
             elif answer["number"] == call.number and answer["op"] != call.op:
@@ -304,7 +304,7 @@ class Watch:
         """Return a line for each of the global `ranks` that says where it is."""
         answers = self._ask(group, [rank for rank in ranks if rank != self.rank])
         return [
-            f"rank {rank}: {_where(answers[rank])}" if rank in answers else f"rank {rank} does not answer"
+            f"rank {rank}: {_where(answers[rank])}" if rank in answers else f"rank {rank} does not respond"
             for rank in ranks
             if rank != self.rank
         ]

@@ -25,7 +25,7 @@ class DistError(RuntimeError):
 
 
 class DistBackendError(DistError):
-    """A collective did not end: somebody did not come, or came with another one."""
+    """A collective did not end: a rank did not call it, or called another one."""
 
 
 class DistNetworkError(DistError):
@@ -74,7 +74,7 @@ def main_thread_at() -> str:
 
 
 _SPINS = 40  # looks without a pause: most collectives inside one machine end before
-_AWAKE = 5e-3  # seconds of looks that only let somebody else run in between
+_AWAKE = 5e-3  # seconds of polling that only yields to other threads
 _SHARE = 0.02  # of the time waited so far that a pause lasts: a message must not wait long for this thread to wake
 _LONGEST_PAUSE = 1e-3
 

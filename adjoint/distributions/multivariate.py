@@ -20,7 +20,7 @@ __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wi
 
 
 def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
-    """Return products of matrices and vectors, both batches broadcast."""
+    """Return matrix-vector products, both batches broadcast."""
     return ops.matmul(bmat, bvec.unsqueeze(-1)).squeeze(-1)
 
 

@@ -174,7 +174,7 @@ def _dim(axis: int, dim: Dim) -> dict[str, Any]:
 def _call(w: _Writer, call: Call) -> dict[str, Any]:
     if is_step(call.op) and call.name not in _STEPS:
         raise ExportError(
-            f"{call.name} at {call.place} cannot be saved: it is computed by NumPy, or draws random numbers (export "
+            f"{call.name} at {call.place} cannot be saved: it is computed by NumPy, or uses random numbers (export "
             "the module in eval mode)"
         )
     return {

@@ -220,7 +220,7 @@ def _other_size(
     raise ExportError(
         f"the dynamic size {root.__name__!r} cannot be other than {start[root]}: with another, the program raised "
         f"{type(error).__name__}: {error}" if error else
-        f"the dynamic size {root.__name__!r} has no room between its bounds {root.min} and {root.max}"
+        f"the dynamic size {root.__name__!r} has no value between its bounds {root.min} and {root.max}"
     ) from error  # fmt: skip
 
 

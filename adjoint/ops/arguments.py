@@ -62,7 +62,7 @@ def either(dim: _D, axis: _D | None, default: object = None) -> _D:
     if axis is None:
         return dim
     if dim != default:
-        raise TypeError(f"got dim={dim} and axis={axis}: these are two words for one argument; give one of them")
+        raise TypeError(f"got dim={dim} and axis={axis}: these are two names of one argument; give one of them")
     return axis
 
 

@@ -530,7 +530,7 @@ def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Te
 
 @public(bitwise_not_p)
 def bitwise_not(input: Tensor, *, out: Out = None) -> Tensor:
-    """Flip the bits of integers, the truth of booleans."""
+    """Flip the bits of integers, booleans."""
 
 
 def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:

@@ -37,11 +37,11 @@ f32 = np.dtype("float32")
 
 
 def multiply(x: Any, y: Any) -> Any:
-    """Return the matrix product of arrays; half precision is summed in single."""
+    """Return the matrix multiplication of arrays; half precision is summed in single."""
     d = x.dtype
     if d.kind == "b" and x.size and y.size:
         raise NotImplementedError(
-            "\"addmm_impl_cpu_\" not implemented for 'Bool': matrix products of bools have no meaning here; "
+            "\"addmm_impl_cpu_\" not implemented for 'Bool': matrix multiplication of bools is not supported; "
             "convert with .int() or .float()"
         )
     if d.itemsize == 2 and d.kind not in "iu":

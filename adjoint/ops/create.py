@@ -128,7 +128,7 @@ def copied(data: object, dtype: DTypeArg, device: DeviceLike, requires_grad: boo
 def _copied_in_sight(
     data: object, dtype: DType | dtypes.dtype | None, device: DeviceLike, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
-    """Copy by ops, which whoever watches sees."""
+    """Copy by ops, which observers see."""
     out: Any = data.detach() if isinstance(data, TensorBase) else from_numpy(data)  # type: ignore[attr-defined]
     place = devices.of(out.array) if device is None and isinstance(data, TensorBase) else devices.as_device(device)
     out = out.to(device=place, dtype=None if dtype is None else as_dtype(dtype), copy=True).detach()

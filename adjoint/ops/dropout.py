@@ -78,8 +78,8 @@ def _refused(x: Array) -> Exception:
     if x.dtype.kind == "c":
         return not_implemented("bernoulli_scalar_cpu_", x)
     return RuntimeError(
-        f"result type Float can't be cast to the desired output type {title_of(x.dtype)}: dropout scales what it "
-        "keeps; convert with .float() first"
+        f"result type Float can't be cast to the desired output type {title_of(x.dtype)}: dropout scales "
+        "elements; convert with .float() first"
     )
 
 

@@ -83,7 +83,7 @@ def _batch_of(x: Value, n: int) -> Value:
 
 
 def _presummed(x: Tensor, labels: Labels, others: Labels) -> tuple[Tensor, Labels]:
-    """Return `x` summed over the dims that nobody else mentions."""
+    """Return `x` summed over the dims that no other operand has."""
     alone = tuple(i for i, label in enumerate(labels) if label not in others)
     if not alone:
         return x, labels

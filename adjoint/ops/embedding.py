@@ -103,7 +103,7 @@ def keep_gradient_sparse(weight: Tensor, indices: Tensor, padding: int) -> None:
     """Let the ``.grad`` of a table that is a leaf have only the rows that are looked up."""
     known = not isinstance(indices.array, Payload) and device_of(indices.array) == CPU
     if known and modes.is_grad_enabled() and type(weight.node) is AccumulateGrad:
-        from ..sparse.functions import keep_rows  # a sparse tensor is made of tensors, which stand on this room
+        from ..sparse.functions import keep_rows  # a sparse tensor is made of tensors, which import this module
 
         keep_rows(weight, indices.array[indices.array != padding])
 

@@ -204,7 +204,7 @@ def _is_hidden_mask(index: Any) -> bool:
 
 
 def _is_observed_mask(input: Tensor, index: Any, value: object) -> bool:
-    """Return whether a number is written through a mask while somebody watches: then without counting its elements."""
+    """Return whether a number is written through a mask under an observer: then without counting its elements."""
     if modes.local.observer is None or isinstance(value, TensorBase) or not isinstance(index, TensorBase):
         return False
     return bool(index.array.dtype == bool and index.array.shape == input.array.shape)

@@ -54,7 +54,7 @@ _ACCUMULATIONS = {"add": "cumsum", "multiply": "cumprod"}
 
 
 def _public(name: str) -> Callable[..., Any] | None:
-    # The namespace gathers all rooms, this one included.
+    # The namespace gathers all modules, this one included.
     from . import namespace
 
     found: Callable[..., Any] | None = getattr(namespace, name, None)
@@ -199,7 +199,7 @@ def _into_out(out: Value, result: Value) -> Value:
 
 def from_function(func: Kernel, args: Any, kwargs: Any) -> Any:
     """Answer NumPy's function protocol with the recording op of the same meaning, or on plain arrays."""
-    # It gathers all rooms, and few programs need it.
+    # It gathers all modules, and few programs need it.
     from . import numpy_functions
 
     return numpy_functions.call(func, args, kwargs)

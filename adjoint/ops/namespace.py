@@ -1,4 +1,4 @@
-"""The public functions of all op rooms, as ``adjoint.NAME``."""
+"""The public functions of all op modules, as ``adjoint.NAME``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .trigonometry import *
     from .variates import *
 else:
-    # A room that comes later has the last word on a name.
+    # A module that comes later overrides a name.
     _NAMES = (
         "create", "create_like", "ranges", "random", "memory", "questions", "interop", "elementwise", "trigonometry",
         "power", "piecewise", "compare", "activation", "special", "bessel", "floating", "reduce", "softmax",
@@ -77,7 +77,7 @@ def _is_public(room: Any, name: str) -> bool:
     value = getattr(room, name)
     if name.endswith("_p") or (name.startswith("_") and not hasattr(room, "__all__")):
         return False
-    # A room that lists what it offers means it, even where the thing is made elsewhere (an in-place form).
+    # A module that has `__all__` offers all of it, even where the thing is made elsewhere (an in-place form).
     return hasattr(room, "__all__") or getattr(value, "__module__", None) == room.__name__
 
 

@@ -673,7 +673,7 @@ def _linalg(name: str) -> None:
 
     @implements(function)
     def answer(*args: object, **kwargs: Any) -> Any:
-        # The public linalg module stands below this room in the house.
+        # The public linalg module is below this one in the layout.
         from importlib import import_module
 
         try:

@@ -10,7 +10,7 @@ from .._typing import Array, Value
 from ..core.device import module_of
 from ..core.recorders import parametric
 
-__all__: list[str] = []  # for other rooms: `nn.utils.rnn` is the public side
+__all__: list[str] = []  # for other modules: `nn.utils.rnn` is the public side
 
 
 def _take_rows(x: Value, rows: Any) -> Value:

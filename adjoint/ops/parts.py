@@ -29,7 +29,7 @@ from .index_put import set_slice_p
 from .precision import autocasting
 from .shape import expand_p, reshape, reshape_p
 
-# What is a function of adjoint too; the rest are methods only, or for other rooms.
+# What is a function of adjoint too; the rest are methods only, or for other modules.
 __all__ = [
     "as_strided", "as_strided_", "diag", "diag_embed", "diagflat", "diagonal", "narrow", "narrow_copy",
     "select", "select_scatter", "slice_scatter", "trace",

@@ -41,7 +41,7 @@ def segment_reduce(
     axis = dim_in(axis, data.array.ndim)
     given = lengths if offsets is None else offsets
     if given is not None and isinstance(given.array, Payload):
-        raise RuntimeError("segment_reduce(): lengths and offsets are read on the host, and cannot be batched by vmap")
+        raise RuntimeError("segment_reduce(): lengths and offsets are read on the CPU, and cannot be batched by vmap")
     counts = np.diff(on_host(offsets), axis=-1) if lengths is None else on_host(lengths)
     if not unsafe and (counts < 0).any():
         raise RuntimeError("segment_reduce(): Expected all rows of lengths to be at least 0")

@@ -1,4 +1,4 @@
-"""Sums with matrix products (``addmm`` and its kin), chains of products, Kronecker and cross products."""
+"""Sums with matrix multiplications (``addmm`` and its kin), chains of products, Kronecker and cross products."""
 
 from __future__ import annotations
 

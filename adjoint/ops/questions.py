@@ -195,7 +195,7 @@ def typename(obj: object) -> str:
 
 
 def truth_of(x: Any) -> bool:
-    """Return the truth of a tensor's only element."""
+    """Return a tensor's only element as a boolean."""
     count = _count(x)
     if count != 1:
         if count == 0:

@@ -122,7 +122,7 @@ def _floating(dtype: DType | Tensor | dtypes.dtype | None, kind: str) -> dtypes.
     wanted = default() if dtype is None else as_dtype(dtype)
     if wanted.category < 2:
         raise NotImplementedError(
-            f"\"{kind}_cpu\" not implemented for '{wanted.title}': it draws floating-point numbers"
+            f"\"{kind}_cpu\" not implemented for '{wanted.title}': it samples floating-point numbers"
         )
     return wanted
 
@@ -688,9 +688,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
 
 def _check_probability(p: Any) -> None:
     if not Stream.probable(p):
-        raise RuntimeError(
-            "Expected p_in >= 0 && p_in <= 1 to be true, but got false: a probability lies outside [0, 1]"
-        )
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: a probability is outside [0, 1]")
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:

@@ -592,7 +592,7 @@ def _masked_scatter_y(g: Value, mask: Value, y_shape: Shape) -> Value:
 
 def _masked_scatter_y_fixed(g: Value, mask: Value, y_shape: Shape) -> Value:
     """Do as `_masked_scatter_y`, in a fixed shape: what was not written adds to a place past the end."""
-    from .scan import cumsum_p  # which stands on this room
+    from .scan import cumsum_p  # which imports this module
 
     count = math.prod(y_shape)
     flat = reshape_p(mask, (-1,))

@@ -24,7 +24,7 @@ from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, either, missing, require_all_tensors, require_tensor, shape_from
 
-# What is a function of adjoint too; the rest are methods only, or for other rooms.
+# What is a function of adjoint too; the rest are methods only, or for other modules.
 __all__ = [
     "broadcast_shapes", "broadcast_tensors", "broadcast_to", "clone", "conj", "conj_physical", "flatten", "ravel",
     "reshape", "resolve_conj", "resolve_neg", "unflatten",
@@ -75,7 +75,7 @@ cast_p: Primitive = parametric(
 
 
 def cast(input: Value, dtype: DTypeArg | DType) -> Tensor:
-    """Return `input` as a NumPy dtype; whole numbers and truths have no gradient, and so no history."""
+    """Return `input` as a NumPy dtype; integers and booleans have no gradient, and so no history."""
     out = cast_p(input, dtype)
     if out.node is not None and dtypes.of(dtype).category < 2:
         out.node = None
@@ -156,7 +156,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = None) -> Tensor:
     if order is not None and is_batch(input):
         raise RuntimeError(
             "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format "
-            "adjoint.preserve_format or adjoint.contiguous_format: the format says how a whole batch lies"
+            "adjoint.preserve_format or adjoint.contiguous_format: the format is a property of the whole batch"
         )
     return contiguous_p(input) if order is None else ordered_p(input, order)
 

@@ -126,7 +126,7 @@ def parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, ..
         else:
             taken = _consumes(item)
             if taken == 0:
-                # A number-like truth value: a new dimension of which one element is taken, or none.
+                # A boolean as an index: a new dimension of which one element is taken, or none.
                 basic.append(None)
                 trivial = False
                 item = reshape_p(item, (1,))

@@ -24,7 +24,7 @@ def _spread(kernel: Kernel) -> Kernel:
 def _refused(name: str) -> Kernel:
     def rule(g: Array) -> Tensor:
         raise NotImplementedError(
-            f"the derivative for '{name}' is not implemented: it is itself the derivative of a random draw"
+            f"the derivative for '{name}' is not implemented: it is itself the derivative of a random sample"
         )
 
     return rule
@@ -37,8 +37,8 @@ def _unknown(name: str) -> Kernel:
     return jvp
 
 
-_gamma_slope = _spread(through_host("the gradient of a gamma draw")(gamma_gradient))
-_dirichlet_slope = _spread(through_host("the gradient of a Dirichlet draw")(dirichlet_gradient))
+_gamma_slope = _spread(through_host("the gradient of a gamma sample")(gamma_gradient))
+_dirichlet_slope = _spread(through_host("the gradient of a Dirichlet sample")(dirichlet_gradient))
 
 
 def _kept_as_drawn(x: Array, sample: Value) -> Value:

@@ -178,18 +178,18 @@ class Batched(Speaking):
             self.ravel()
         if what == "equal()":
             raise RuntimeError(
-                "Batching rule not implemented for aten::equal. We could not generate a fallback: the answer is one "
+                "Batching rule not implemented for aten::equal. We could not generate a fallback: the result has one "
                 "bool per element of the batch; use (x == y).all()."
             )
         if what == "allclose()":
             raise RuntimeError(
-                "vmap over adjoint.allclose isn't supported yet: the answer is one bool per element of the batch; use "
+                "vmap over adjoint.allclose isn't supported yet: the result has one bool per element of the batch; use "
                 "adjoint.isclose(x, y).all()."
             )
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
             "Tensor, please try to rewrite what you're doing with other operations: it stands for a whole batch of "
-            "values. Keep it a tensor, or take the number outside vmap."
+            "values. Use the tensor itself, or call .item() outside vmap."
         )
 
     def _is_shared(self) -> bool:

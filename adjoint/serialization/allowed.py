@@ -146,7 +146,7 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: dtypes.dty
     try:
         return create.finish(from_bytes(memory._bytes, wanted.np, offset, size, stride))
     except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
-        raise FileFormatError(f"a tensor does not lie inside its storage: {error}") from None
+        raise FileFormatError(f"a tensor is not inside its storage: {error}") from None
 
 
 def _tensor_v2(

@@ -58,7 +58,7 @@ class _Archive:
             raise FileFormatError(f"the record {name!r:.60} is compressed or encrypted, which torch.save never does")
         header = self.source.bytes_at(info.header_offset, 30)
         if header[:4] != b"PK\3\4" or header[8:10] != b"\0\0":
-            raise FileFormatError(f"the record {name!r:.60} is not where the archive says")
+            raise FileFormatError(f"the record {name!r:.60} is not at the offset that the archive gives")
         named, extra = struct.unpack("<HH", header[26:])
         return info.header_offset + 30 + named + extra, info.file_size
 

@@ -346,10 +346,10 @@ def _checkpoint_in(folder: str) -> str:
 
 def _from_shard(index: str, shard: str, names: Iterable[str], device: Any, mmap: bool) -> dict[str, Any]:
     if shard != os.path.basename(shard) or shard in ("", ".", "..") or "\\" in shard or not shard.isprintable():
-        raise FileFormatError(f"{index} names {shard!r}: a shard lies beside its index")
+        raise FileFormatError(f"{index} names {shard!r}: a shard must be in the folder of its index")
     with opened(os.path.join(os.path.dirname(index), shard), mmap) as source:
         _, entries = read_header(source)
         missing = [name for name in names if name not in entries]
         if missing:
-            raise FileFormatError(f"{shard} has no {', '.join(missing[:3])}, which the index says it has")
+            raise FileFormatError(f"{shard} has no {', '.join(missing[:3])}, although the index lists it")
         return {name: _tensor(source, entries[name], device) for name in names}

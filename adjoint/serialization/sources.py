@@ -160,7 +160,7 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
         os.replace(beside, path)
     except BaseException as error:
         planted = isinstance(error, FileExistsError) and beside in (error.filename, error.filename2)
-        if not planted:  # else it is somebody else's
+        if not planted:  # else it is not ours
             with contextlib.suppress(OSError):
                 os.unlink(beside)
         raise
@@ -226,7 +226,7 @@ def _lock(descriptor: int) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody has, or the file system cannot
+    except OSError:  # another process has, or the file system cannot
         return False
     return True
 

@@ -111,14 +111,14 @@ def refusal(value: Any, path: tuple[str, ...]) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if hasattr(value, "state_dict"):
         return (
-            f"save does not write objects with code, such as {kind}{where}. Save what it knows instead: "
-            "save(model.state_dict(), f), and later model.load_state_dict(load(f)). To pickle the whole object, which "
-            "whoever loads it must trust, say so: save(model, f, pickle_module=pickle)"
+            f"save does not write objects with code, such as {kind}{where}. Save its state_dict() instead: "
+            "save(model.state_dict(), f), and later model.load_state_dict(load(f)). To pickle the whole object, use "
+            "save(model, f, pickle_module=pickle); load such files only if you trust them"
         )
     return (
-        f"save does not write objects of class {kind}{where}: it knows tensors, arrays, numbers, strings, bytes and "
-        "the containers of them. Convert it, or say save(obj, f, pickle_module=pickle) to pickle the whole object, "
-        "which whoever loads it must trust"
+        f"save does not write objects of class {kind}{where}: it writes tensors, arrays, numbers, strings, bytes and "
+        "containers of these. Convert it, or pickle the whole object with save(obj, f, pickle_module=pickle); load "
+        "such files only if you trust them"
     )
 
 

@@ -140,7 +140,7 @@ def _linear(x: Any, weight: Any, *bias: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _contraction(x: Any, y: Any, x_axes: Any, y_axes: Any, kept: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a sum of products over axes that have names as a batch of products of matrices."""
+    """Return a sum of products over axes that have names as a batch of matrix multiplications."""
     sizes = dict(zip((*x_axes, *y_axes), (*get_shape(x), *get_shape(y))))
     shared = [axis for axis in x_axes if axis in y_axes]
 

@@ -32,6 +32,7 @@ class Drawn(NamedTuple):
     depth: int
     next: list[int]
     hot: int
+    leaf: bool
     shape: str = ""
     norm: float | None = None
     values: str = ""
@@ -52,28 +53,52 @@ def structure(
     depth = _depths(edges)
     spent = [float((times or {}).get(n, 0.0)) for n in number]
     hot = _hottest(edges, spent)
+    groups = _groups(list(number), edges, modules or {})
     seen: set[int] = {id(owner_of(n.array)) for n in leaves}
     drawn = []
     for i, n in enumerate(number):
         if type(n) is AccumulateGrad:
-            title, group, size = _leaf_title(n, names), "leaves", int(getattr(n.array, "nbytes", 0))
+            title, size = _leaf_title(n, names), int(getattr(n.array, "nbytes", 0))
         else:
             title, size = shown(n).op.title, _own_bytes(n, seen)
-            group = (modules or {}).get(n) or function_of(n) or "(unknown)"
         drawn.append(
             Drawn(
                 title,
-                group,
+                groups[i],
                 place(n.code, n.lasti) or "",
                 size,
                 spent[i],
                 depth[i],
                 list(dict.fromkeys(edges[i])),
                 hot[i],
+                type(n) is AccumulateGrad,
                 *(seen_in_pass or {}).get(n, Measured()),
             )
         )
     return drawn
+
+
+def _groups(nodes: list[Any], edges: list[list[int]], modules: Any) -> list[str]:
+    """Return the group of each node: its module, else the function that recorded it.
+
+    A leaf that one module uses belongs to that module. The nodes that an op is split into when a program looks at the
+    graph (the transposed weight of a linear layer) are unknown to the profile: they belong to the module of the op.
+    """
+    users: list[list[int]] = [[] for _ in nodes]
+    groups: list[str] = []
+    known = set(modules.values())
+    for i, n in enumerate(nodes):  # what uses a node comes before it
+        for j in edges[i]:
+            users[j].append(i)
+        if type(n) is AccumulateGrad:
+            used_in = {groups[j] for j in users[i]} & known
+            groups.append(used_in.pop() if len(used_in) == 1 else "leaves")
+        elif n in modules:
+            groups.append(modules[n])
+        else:
+            same_line = [groups[j] for j in users[i] if (nodes[j].code, nodes[j].lasti) == (n.code, n.lasti)]
+            groups.append(same_line[0] if modules and same_line else function_of(n) or "(unknown)")
+    return groups
 
 
 def _whole(node: Any) -> Any:
@@ -87,7 +112,7 @@ def _leaf_title(leaf: Any, names: dict[int, str]) -> str:
 
 
 def _own_bytes(node: Any, seen: set[int]) -> int:
-    """Return the bytes that a node is the first to keep."""
+    """Return the bytes that a node is the first to save."""
     total = 0
     for _, array in values_kept(node):
         if id(owner_of(array)) not in seen:
@@ -139,10 +164,9 @@ def graph(
 ) -> Page:  # fmt: skip
     """Draw the graph behind a tensor as one HTML page that needs nothing else, and return its text.
 
-    Nodes are in groups, by module where a profile knows it and else by the function that recorded them; a group opens
-    with a click. Each node shows the bytes that it alone saves; the page can be searched. Arrows point along the
-    backward pass; beside each stands the shape and dtype of what flows there, and hovering shows values and
-    gradient norms.
+    Nodes are grouped by module if a profile is given, else by the function that recorded them. A click opens or closes
+    a group. Each node shows the bytes that it alone saves, and the page can be searched. Arrows follow the backward
+    pass; a label beside each arrow gives the shape and dtype. Hovering over a node shows values and gradient norms.
 
     Parameters
     ----------
@@ -151,8 +175,8 @@ def graph(
     params
         Names of leaves: a module, or a dict or pairs of name and tensor.
     profile
-        A `profiler.profile` under which the backward pass ran: times are shown, and the path that took longest.
-
+        A `profiler.profile` under which the backward pass ran: times are shown, and the path that took longest. With
+        `profile(with_modules=True)` around the forward pass, nodes and parameters are grouped by module.
     gradients
         Whether to run the backward pass once more, without touching any `.grad`: shapes, values and norms come from it.
 
@@ -169,7 +193,7 @@ def graph(
     data = {
         "groups": groups,
         "nodes": [
-            [n.name, at[n.group], n.depth, n.bytes, round(n.time, 2), n.place, n.next, n.hot, *_pass_of(n)]
+            [n.name, at[n.group], n.depth, n.bytes, round(n.time, 2), n.place, n.next, n.hot, *_pass_of(n), n.leaf]
             for n in nodes
         ],
     }
@@ -210,7 +234,7 @@ def dot(loss: Any, *, params: Any = None, profile: Any = None) -> str:
 def _style(n: Drawn) -> str:
     text = "\n".join([n.name, *([f"{n.bytes:,} bytes"] if n.bytes else []), *([f"{n.time:.1f} us"] if n.time else [])])
     options = [f"label={_quoted(text)}", f"tooltip={_quoted(n.place)}"]
-    if n.group == "leaves":
+    if n.leaf:
         options.append("style=filled, fillcolor=lightblue")
     if n.hot:
         options.append("color=red, penwidth=2")

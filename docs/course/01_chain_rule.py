@@ -56,7 +56,7 @@ h = 1e-6
 # %% [markdown]
 # ## adjoint does the same, for any program
 #
-# `adjoint` speaks PyTorch's language. The flag `requires_grad=True` says: remember what is computed from this tensor.
+# `adjoint` has PyTorch's interface. The flag `requires_grad=True` says: remember what is computed from this tensor.
 # `backward()` then goes through the steps in reverse order.
 
 # %%

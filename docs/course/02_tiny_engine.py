@@ -53,7 +53,7 @@ z = x * y + x
 print(z, "from", z.parents)
 
 # %% [markdown]
-# Look at what happened: we ran ordinary Python, and the graph grew beside it. This is called **define-by-run**. The
+# Look at what happened: we ran ordinary Python, and the graph was built at the same time. This is called **define-by-run**. The
 # graph is not declared anywhere. It is the trace of the program that ran.
 
 # %% [markdown]

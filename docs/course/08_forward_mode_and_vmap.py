@@ -15,7 +15,7 @@ print(grad(f)(torch.tensor(0.0)), grad(grad(f))(torch.tensor(1.0)))
 # ## Forward mode: derivatives along a direction
 #
 # Reverse mode computes $g^{\mathsf T} J$, from the output. **Forward mode** computes $J v$, from the input: a
-# *Jacobian-vector product*. Beside each value travels its *tangent*, the derivative along $v$. Nothing is saved, because the
+# *Jacobian-vector product*. Each value carries its *tangent*, the derivative along $v$. Nothing is saved, because the
 # derivative is finished together with the value.
 
 

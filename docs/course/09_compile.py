@@ -60,7 +60,7 @@ print(program)
 #
 # The list is valid only while the world looks the same: shapes and dtypes of the arguments, `training` flags, the branch that
 # `if loss < 1` took. Each such fact becomes a *guard*, checked before the program runs. If a guard fails, the function is captured
-# again, and both programs are kept.
+# again, and both programs are stored.
 
 
 # %%
@@ -95,7 +95,7 @@ with torch.no_grad():
 # %% [markdown]
 # ## What cannot be compiled
 #
-# A program only computes. A function that appends to a list, reads a file, or draws random numbers from Python's `random` runs
+# A program only computes. A function that appends to a list, reads a file, or uses Python's `random` runs
 # eagerly, and a warning says why. Everything else is allowed, because capture runs the real program: printing (in captured calls),
 # branching on values, third-party code. [Compile](../compile.md) has the rules.
 #
@@ -106,7 +106,7 @@ with torch.no_grad():
 #
 # <details><summary>Solutions</summary>
 #
-# 1. A new length has its own program, or shares one with a symbolic size; `adjoint.compiler.explain(branchy)(x)` tells.
+# 1. A new length has its own program, or shares one with a symbolic size; `adjoint.compiler.explain(branchy)(x)` says which.
 #
 # 2. The optimizer's update and the bookkeeping between forward and backward pass stay in Python. For small models, compile the
 # whole step.

@@ -106,7 +106,7 @@ def test_an_unsafe_folder_is_left_alone(tmp_path: Path, trap: str) -> None:
         loops.write_text("")
     else:
         folder.chmod(0o777)
-    assert "not kept on disk" in run(folder)
+    assert "not cached on disk" in run(folder)
     assert not entries(folder) and not list((tmp_path / "elsewhere").rglob("*.*"))
 
 

@@ -221,10 +221,10 @@ def totals(records: list[Record]) -> list[str]:
     words = [verdict_of(r) for r in records]
     asked = len(words) - words.count("n/a")
     lines = [
-        f"{words.count('right')}/{asked} operators compile, with their gradients, and equal what is uncompiled",
-        f"{words.count('guarded')} are compiled for each set of values that they look at",
-        f"{words.count('uncompiled')} run uncompiled, and rightly",
-        f"{words.count('wrong')} are wrong",
+        f"{words.count('right')}/{asked} operators compile, with their gradients, and equal eager execution",
+        f"{words.count('guarded')} are compiled again for each set of values, because their result depends on values",
+        f"{words.count('uncompiled')} run uncompiled, as documented",
+        f"{words.count('wrong')} give wrong results",
     ]
     for way in WAYS:
         found = [r["ways"][way] for r in records if way in r.get("ways", {})]
@@ -237,9 +237,10 @@ def markdown(records: list[Record], backend: str) -> str:
     """Return the part of the coverage page about compiled operators."""
     lines = [
         COMPILED.strip(), "",
-        f"The same entries under `adjoint.compile`{f' (backend {backend})' if backend else ''}: alone, with a backward "
-        "pass outside, and with one inside, on the sample's values and on others, against the same uncompiled. Written "
-        "by `python -m tests.conformance.compiled --backend numpy --markdown docs/coverage.md`.", "",
+        f"The same entries under `adjoint.compile`{f' (backend {backend})' if backend else ''}: alone (`forward`), "
+        "with the backward pass outside (`joint`) and inside (`step`) of the compiled function, on the sample's values "
+        "and on others, compared with eager execution. Written by "
+        "`python -m tests.conformance.compiled --backend numpy --markdown docs/coverage.md`.", "",
         *(f"- {line}" for line in totals(records)),
     ]  # fmt: skip
     for word, heading in (("wrong", "Wrong"), ("uncompiled", "Not compiled")):
@@ -248,7 +249,7 @@ def markdown(records: list[Record], backend: str) -> str:
             lines += ["", f"{heading}:", "", *(f"- `{r['name']}`: {_story(r, word)}" for r in found)]
     guarded = [f"`{r['name']}`" for r in records if verdict_of(r) == "guarded"]
     if guarded:
-        lines += ["", f"Compiled for each set of values: {', '.join(guarded)}."]
+        lines += ["", f"Compiled again for each set of values: {', '.join(guarded)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -356,6 +356,8 @@ def markdown(
         f"Every entry of torch {version}'s operator table, run through adjoint and "
         f"compared with torch on torch's own sample inputs ({', '.join(dtypes)}). Written by "
         "`python -m tests.conformance.runner --more all --markdown docs/coverage.md`.", "",
+        "In the table, an empty cell means that the check does not apply to the operator. [What "
+        "differs](#what-differs) explains each failure.", "",
         *(f"- {' '.join(line.split())}" for line in totals(records, [*checks, *_further(more)])), "",
         "| operator | " + " | ".join(checks) + " |",
         "|---|" + "---|" * len(checks),
@@ -366,7 +368,7 @@ def markdown(
     if bad:
         lines += ["", "## What differs", ""]
         lines += [f"- `{name}` {check}: {_plain(why)}" for name, (check, why) in bad]
-    lines += ["", "## Not driven", ""]
+    lines += ["", "## Not tested", ""]
     for reason in sorted(set(skipped.values())):
         names = ", ".join(f"`{n}`" for n, why in skipped.items() if why == reason)
         lines.append(f"- {reason}: {names}")
@@ -445,7 +447,7 @@ def main(argv: list[str] | None = None) -> int:
     missing = [r["name"] for r in records if "missing" in r]
     if missing and not args.quiet:
         print("\nmissing:", ", ".join(missing))
-    print(f"\n{len(records)} entries, {len(skipped)} not driven, {time.monotonic() - started:.0f} s")
+    print(f"\n{len(records)} entries, {len(skipped)} not tested, {time.monotonic() - started:.0f} s")
     print("\n".join(totals(records, [*wanted, *_further(more)])))
     if args.markdown:
         page = markdown(records, skipped, wanted, dtypes, more)

@@ -47,7 +47,7 @@ def test_by_tcp_the_others_hear_that_a_rank_is_gone() -> None:
     ("kind", "words"),
     [
         ("compute", "rank 1 has not called it: it is at"),
-        ("stop", "rank 1 does not answer"),
+        ("stop", "rank 1 does not respond"),
     ],
 )
 def test_who_waits_in_vain_says_for_whom(kind: str, words: str, carrier: str) -> None:

@@ -189,7 +189,7 @@ def test_a_size_that_cannot_differ_is_refused() -> None:
 
 
 def test_random_numbers_are_refused() -> None:
-    with pytest.raises(OnnxExporterError, match="draws random numbers; export the model in eval mode"):
+    with pytest.raises(OnnxExporterError, match="uses random numbers; export the model in eval mode"):
         export(nn.Dropout(0.5), adjoint.ones(2), training=True)
     export(nn.Dropout(0.5), adjoint.ones(2), verify=True)
 

@@ -80,7 +80,7 @@ def test_shards(tmp_path: Path) -> None:
     "shard", ["../secret", "/etc/passwd", "a/../../secret", "..", "", ".", "a\\b", "sub/model.safetensors", "a\0b"]
 )
 def test_a_shard_lies_beside_its_index(shard: str, tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="beside its index"):
+    with pytest.raises(FileFormatError, match="in the folder of its index"):
         load_sharded(sharded(tmp_path, shard))
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import adjoint
@@ -57,7 +60,12 @@ def test_nodes_edges_bytes_groups_and_lines() -> None:
 def test_a_profile_gives_modules_times_and_the_hot_path() -> None:
     net, loss, prof = profiled(2)
     data = data_of(adjoint.viz.graph(loss, params=net, profile=prof))
-    assert {"Sequential.0.a", "Sequential.1.b", "leaves"} <= set(data["groups"])
+    assert {"Sequential.0", "Sequential.0.a", "Sequential.1.b"} <= set(data["groups"])
+    of = {n[0]: data["groups"][n[1]] for n in data["nodes"]}
+    assert of["0.a.weight [4, 4]"] == "Sequential.0.a" and of["1.b.bias [4]"] == "Sequential.1.b"
+    assert {data["groups"][n[1]] for n in data["nodes"] if n[0] == "TBackward0"} == {
+        f"Sequential.{i}.{name}" for i in (0, 1) for name in "ab"
+    }
     hot = sorted((n for n in data["nodes"] if n[7]), key=lambda n: n[7])
     assert hot[0][0] == "SumBackward0" and [n[7] for n in hot] == list(range(1, len(hot) + 1))
     assert sum(n[4] for n in data["nodes"]) > 0
@@ -71,7 +79,7 @@ def test_shapes_values_and_gradient_norms_of_a_pass() -> None:
     assert [n[8:10] for n in nodes] == [["float32[]", "1"], ["float32[2]", "1.41"], ["float32[2]", "10"]]
     assert "[3.0, 4.0]" in nodes[1][10] and x.grad is None
     plain = data_of(adjoint.viz.graph(loss, gradients=False))["nodes"]
-    assert [n[8:] for n in plain] == [["", None, ""]] * 3
+    assert [n[8:11] for n in plain] == [["", None, ""]] * 3
     loss.backward()
     freed = data_of(adjoint.viz.graph(loss))["nodes"]
     assert [n[8] for n in freed] == ["", "", "float32[2]"]
@@ -132,26 +140,86 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
     adjoint.viz.graph(((x * 2).sin() * x).sum(), path, params={"x": x})
     dom = seen(path)
     assert attribute(dom, "boxes") == 5 and dom.count("<rect") == 5
-    assert ">SinBackward0<" in dom and ">x [2]<" in dom and "5 nodes, 2 groups, 20 B kept" in dom
+    assert ">SinBackward0<" in dom and ">x [2]<" in dom and "5 nodes, 2 groups, 20 B saved" in dom
+
+
+def screenshot(path: Path, *options: str) -> Any:
+    """Return the pixels that the browser paints for a page, ``[height, width, channels]``."""
+    picture = path.with_suffix(".png")
+    subprocess.run(
+        [
+            str(_browser), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+            "--disable-background-networking", "--disable-component-update", "--disable-quic", *options,
+            "--window-size=600,500", "--virtual-time-budget=3000", f"--screenshot={picture}", path.as_uri(),
+        ],
+        capture_output=True, timeout=120, check=True,
+    )  # fmt: skip
+    return decoded(picture.read_bytes())
+
+
+def decoded(png: bytes) -> Any:
+    """Return the pixels of a PNG of 8 bits a channel: no package that reads images is among those for the tests."""
+    width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
+    assert depth == 8 and kind in (2, 6)
+    size, data, at = {2: 3, 6: 4}[kind], b"", 8
+    while at < len(png):
+        (length,) = struct.unpack(">I", png[at : at + 4])
+        data += png[at + 8 : at + 8 + length] if png[at + 4 : at + 8] == b"IDAT" else b""
+        at += length + 12
+    raw = np.frombuffer(zlib.decompress(data), np.uint8).reshape(height, 1 + width * size)
+    above, rows = [0] * (width * size), []
+    for line in raw.tolist():
+        row = unfiltered(line[0], line[1:], above, size)
+        rows.append(row)
+        above = row
+    return np.array(rows, np.uint8).reshape(height, width, size)
+
+
+def unfiltered(kind: int, row: list[int], above: list[int], size: int) -> list[int]:
+    """Undo the filter of one row of a PNG; `row` is written."""
+    for i, value in enumerate(row):
+        left, up, corner = (row[i - size], above[i], above[i - size]) if i >= size else (0, above[i], 0)
+        row[i] = (value + (0, left, up, (left + up) // 2, paeth(left, up, corner))[kind]) & 255
+    return row
+
+
+def paeth(left: int, up: int, corner: int) -> int:
+    guess = left + up - corner
+    return min((left, up, corner), key=lambda v: abs(guess - v))
+
+
+def painted(pixels: Any) -> tuple[int, float]:
+    """Return the number of colors below the page's header, and the share of pixels that are not background."""
+    stage = pixels[60:, :, :3].reshape(-1, 3)
+    colors, counts = np.unique(stage, axis=0, return_counts=True)
+    return len(colors), 1 - counts.max() / len(stage)
 
 
 @in_browser
-def test_a_screenshot_is_not_blank(tmp_path: Path) -> None:
-    """Boxes, arrowheads and text are painted: many colors, and ink in the middle; a blank page has one color."""
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_screenshot_is_not_blank(tmp_path: Path, scheme: str) -> None:
+    """Boxes, arrowheads and text are painted, in either color scheme; an empty page has one color."""
+    options = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
     x = adjoint.ones(2, requires_grad=True)
-    for name, loss in (("drawn", ((x * 2).sin() * x).sum()), ("empty", x.detach())):
-        path, picture = tmp_path / f"{name}.html", tmp_path / f"{name}.png"
-        adjoint.viz.graph(loss, path, params={"x": x})
-        subprocess.run(
-            [
-                str(_browser), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
-                "--disable-background-networking", "--disable-component-update", "--disable-quic",
-                "--window-size=800,700", "--virtual-time-budget=3000", f"--screenshot={picture}", path.as_uri(),
-            ],
-            capture_output=True, timeout=120, check=True,
-        )  # fmt: skip
-    drawn, empty = ((tmp_path / f"{name}.png").stat().st_size for name in ("drawn", "empty"))
-    assert drawn > 1.5 * empty, (drawn, empty)
+    path = tmp_path / "drawn.html"
+    adjoint.viz.graph(((x * 2).sin() * x).sum(), path, params={"x": x})
+    pixels = screenshot(path, *options)
+    colors, share = painted(pixels)
+    assert colors > 20 and 0.05 < share < 0.9, (colors, share)
+    brightness = np.median(pixels[60:, :, :3])  # of the background
+    assert brightness < 60 if scheme == "dark" else brightness > 200
+    blank = tmp_path / "blank.html"
+    blank.write_text("<html><body></body></html>")
+    assert painted(screenshot(blank)) == (1, 0.0)
+
+
+@in_browser
+def test_a_tensor_without_a_graph_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    adjoint.viz.graph(adjoint.ones(2), path)
+    assert '<p id="empty">There is no graph' in seen(path)
+    adjoint.viz.graph((adjoint.ones(2, requires_grad=True) * 2).sum(), path)
+    assert '<p id="empty" hidden="">' in seen(path)
 
 
 @in_browser
@@ -174,4 +242,5 @@ def test_ten_thousand_nodes_in_chromium(tmp_path: Path) -> None:
     opened = seen(path, "#open=all&search=Sequential.600.b")
     assert attribute(opened, "boxes") > 10_000 and attribute(opened, "ready") < 5000
     assert 0 < attribute(opened, "visible") < 200  # only what is on the screen becomes elements
-    assert "1 found" in opened and 'class="node hot found"' in opened.replace('"node found hot"', '"node hot found"')
+    assert "4 found" in opened  # the linear layer: two nodes, weight and bias
+    assert 'class="node hot found"' in opened

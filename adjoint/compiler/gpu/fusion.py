@@ -36,7 +36,7 @@ def kind_of(line: Line) -> str:
 def _counts_first(lines: list[Line]) -> list[Line]:
     """Return lines with those first that make one number and do not wait for a library.
 
-    Whoever needs the number, as the gradient of a mean needs the count, may then be part of an earlier kernel.
+    Lines that need the number, as the gradient of a mean needs the count, may then be part of an earlier kernel.
     """
     waits: set[Value] = set()  # for a library's call
     for line in lines:
@@ -69,7 +69,7 @@ class DeviceFusion(Fusion):
 
     def __init__(self, graph: Graph, lines: list[Line], ready: set[Value]) -> None:
         self.lines, self.ready = lines, ready  # what is sorted, and what the host has computed before
-        self.pending: dict[Value, Line] = {}  # elementwise lines that wait for whoever uses them
+        self.pending: dict[Value, Line] = {}  # elementwise lines that wait for a line that uses them
         self.whole: set[int] = set()  # regions that reduce to one number
         self.along: set[int] = set()  # regions that reduce along rows
         super().__init__(graph)
@@ -104,7 +104,7 @@ class DeviceFusion(Fusion):
         if self._join(line, waiting):
             return
         out = line.outputs[0]
-        if is_reduction(line) or out.size == 1:  # a number is there before whoever needs it
+        if is_reduction(line) or out.size == 1:  # a number is computed before the lines that need it
             self._begin(line, waiting)
         else:
             self.pending[out], self.at[out] = line, -1
@@ -297,7 +297,7 @@ class DeviceFusion(Fusion):
 
 
 def _prune(region: Region) -> None:
-    """Drop lines whose values nobody uses any more."""
+    """Drop lines whose values are no longer used."""
     wanted, kept = set(region.outputs), []
     for line in reversed(region.lines):
         if line.outputs[0] in wanted:

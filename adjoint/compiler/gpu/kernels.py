@@ -257,7 +257,7 @@ class Kernel:
         return list(found.values())
 
     def _load_packs(self) -> None:
-        """Write loads of what varies along the last axis, and make room for what is written there."""
+        """Write loads of what varies along the last axis, and reserve space for what is written there."""
         read = {a.name for a in self._read_names()}
         if self.width == 1:
             return

@@ -325,7 +325,7 @@ class DeviceProgram:
         return True
 
     def _product_of(self, v: Value) -> Any:
-        """Return the product that nobody but the reader of a value, perhaps in another shape, has a use for."""
+        """Return the matrix multiplication whose only use is a value, perhaps in another shape."""
         seen: list[Value] = [v]
         while seen[-1] in self.fusion.views and self.fusion.views[seen[-1]].op.name in _VIEWING:
             seen.append(self.fusion.views[seen[-1]].operands[0])

@@ -2,7 +2,7 @@
 
 A graph has fixed addresses. So there is one for each set of arguments that comes again, at the same places; where
 ever others come, arguments are copied to places of the program's own. What leaves the program lies in arrays that
-are handed out, and again once nobody holds them; small ones are copied.
+are handed out, and reused once no reference is left; small ones are copied.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Recording:
         self.resting: dict[Value, tuple[int, int]] = {}
 
     def rest(self) -> None:
-        """Note how many hold each result while nobody outside does."""
+        """Note the reference count of each result while the program has no reference."""
         for v in self.results:
             self.resting[v] = _holders(self.results[v])
 
     def is_free(self, handed: Any) -> bool:
-        """Return whether nobody holds what the recording has given out."""
+        """Return whether the program has dropped all results of the recording."""
         return all(_holders(self.results[v]) == self.resting[v] for v in handed)
 
     def let_go(self, given: Any) -> None:
-        """Forget the arguments: whoever comes to lie at their place is as good."""
+        """Forget the arguments: another array at the same address is as good."""
         for v in given:
             self.env.roots.pop(v, None)
 

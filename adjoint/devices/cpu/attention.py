@@ -5,7 +5,7 @@ A block is some heads where heads are small, or some queries of one head where t
 Saved for backward is one number per query, the logarithm of the sum of its exponentials: weights are found
 again from it, block by block. Only where that is dear, heads being wide, or no more than the queries themselves,
 weights are kept. Where oneDNN and Numba are installed, all of it is machine code (heads.py); loops that are compiled,
-where there is Numba alone, do what lies between NumPy's products of matrices in fewer passes.
+where there is Numba alone, do what lies between NumPy's matrix multiplications in fewer passes.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _Machine:
         batch, heads, length, width = q.shape
         source = k.shape[2]
         least = _LEAST if width < _WIDE else 2 * _LEAST
-        # Of a small block, fewer weights are computed that nobody sees.
+        # Of a small block, fewer unused weights are computed.
         block = min(least if causal else max(_MACHINE_BLOCK // source, least), length)
         size = -(-scratch * block * source // 64) * 64 + 64
         memory = np.empty((threads.count, size), np.float32) if scratch else logs

@@ -1,9 +1,9 @@
 """Machine code on disk: a folder that only the user can write to, and a file for each entry.
 
-Whoever can write here can run code as the user, so nothing is read that another could have written: not in a folder
-that another owns, may write to or can replace (up to the root, or to the user's home), and no file that is a link, is
-another's or is open to others. The last bytes of a file are the sum of its key and its content: an entry that is
-cut, changed or put in another's place is compiled anew. Nothing here raises; what is wrong is said once.
+Anyone who can write here can run code as the user, so nothing is read that another user could have written: not in a
+folder that another owns, may write to or can replace (up to the root, or to the user's home), and no file that is a
+link, is another's or is open to others. The last bytes of a file are the checksum of its key and its content: an
+entry that is cut, changed or put in another's place is compiled anew. Nothing here raises; what is wrong is said once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def folder() -> Path | None:
         why = str(error)
     if not why:
         return path
-    _warn(str(path), f"compiled loops are not kept on disk: {path}: {why}")
+    _warn(str(path), f"compiled loops are not cached on disk: {path}: {why}")
     return None
 
 
@@ -125,7 +125,7 @@ def write(path: Path, key: bytes, content: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        _warn(str(path.parent), f"compiled loops are not kept on disk: {error}")
+        _warn(str(path.parent), f"compiled loops are not cached on disk: {error}")
 
 
 def _sum(key: bytes, content: bytes) -> bytes:

@@ -19,7 +19,7 @@ from .threads import share
 
 # Measured: waking a worker and passing the interpreter's lock to it costs some 50 µs (benchmarks/README.md).
 # Elements of a piece: a few float32 temporaries lie in the cache. With smaller ones threads meet at the interpreter's
-# lock, and whoever has to wait for it sleeps and is woken, which takes as long as a pass over a piece.
+# lock, and a thread that has to wait for it sleeps and is woken, which takes as long as a pass over a piece.
 
 ndarray = np.ndarray
 

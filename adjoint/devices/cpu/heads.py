@@ -1,6 +1,6 @@
 """Attention as machine code: a head at a time, from its scores to its means, in one of OpenMP's threads each.
 
-Products of matrices are oneDNN's, called by its address; a thread that is one of several multiplies alone. So a whole
+Matrix multiplications are oneDNN's, called by its address; a thread that is one of several multiplies alone. So a whole
 way forth or back is one parallel region, and scores of a block of queries stay in the cache of the core that made them.
 Only imported where Numba is installed.
 """
@@ -163,7 +163,7 @@ def back(table: int, piece: int, start: int, stop: int) -> None:
     block, length, scratch = load(table + 8 * BLOCK), load(table + 8 * LENGTH), _scratch(table)
     for head in range(start, stop):
         seen, keep = _seen(table, length), _ZERO
-        for row in range(seen, load(table + 8 * SOURCE)):  # keys that nobody sees
+        for row in range(seen, load(table + 8 * SOURCE)):  # keys that are masked
             array32(_at(table, GK, head, row), load(table + 8 * WIDTH))[:] = _ZERO
             array32(_at(table, GV, head, row), load(table + 8 * VALUE_WIDTH))[:] = _ZERO
         for i in range((length - 1) // block * block, -1, -block):

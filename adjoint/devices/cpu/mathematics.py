@@ -98,7 +98,7 @@ def _power_of_two(n: float) -> float:
 @inline
 def _rounded_parts(x: float) -> Any:
     """Return 2**n and p with exp(x) = 2**n * (1 + p), for -88.3 <= x <= 88.7, in fewer steps than `_exp_parts`."""
-    # Beside a large number there is no room for fractions: its last bits are n, rounded, as the bits of floats have it.
+    # Next to a large number, fractions have no bits left: its last bits are n, rounded, as the bits of floats have it.
     power = x * F(1.44269504) + _NO_FRACTION
     n = power - _NO_FRACTION
     r = x - n * F(0.693359375)

@@ -232,7 +232,7 @@ class Plan:
         scratchpad = library.dll.dnnl_primitive_desc_query_md(descriptor, _SCRATCHPAD_MD, 0)
         if scratchpad and library.dll.dnnl_memory_desc_get_size(scratchpad):
             arguments.append((SCRATCHPAD, self._scratch(scratchpad)))
-        # What goes from the way forth to the way back is the caller's.
+        # What the forward call hands to the backward call is the caller's.
         self.workspace = library.dll.dnnl_primitive_desc_query_md(descriptor, _EXEC_ARG_MD, WORKSPACE)
         if self.workspace and library.dll.dnnl_memory_desc_get_size(self.workspace):
             memory = self._memory(self.workspace)
@@ -341,7 +341,7 @@ def _contiguous(x: Array) -> Array:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
-# --- Products of matrices ---------------------------------------------------------------------------
+# --- Matrix multiplications ---------------------------------------------------------------------------
 
 
 @_planned

@@ -29,7 +29,7 @@ class Pool:
     """The threads, and their state in memory, which machine code is given the address of."""
 
     def __init__(self) -> None:
-        self.memory = np.zeros(_SIZE + 64, np.uint8)  # zeros are mutexes nobody holds and semaphores at 0
+        self.memory = np.zeros(_SIZE + 64, np.uint8)  # zeros are unlocked mutexes and semaphores at 0
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.memory))  # threads sleep on it until the process ends
         self.state = (self.memory.ctypes.data + 63) // 64 * 64
         self.engine, self.address, self.worker = _compiled()  # of ``run(state, part, block, total, count)``

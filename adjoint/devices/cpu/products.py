@@ -1,4 +1,4 @@
-"""Products of matrices: who computes them, and with which threads.
+"""Matrix multiplications: who computes them, and with which threads.
 
 BLAS's threads wait for more work by spinning, and take the cores from oneDNN's for milliseconds: where oneDNN is
 there, it computes whatever BLAS would share among threads. It shares a batch of matrices out by itself, too. With

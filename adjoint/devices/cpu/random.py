@@ -119,7 +119,7 @@ class Stream:
     def seed(self, seed: int) -> None:
         """Start over from `seed`."""
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"Overflow when unpacking long long: a seed lies in [-2**63, 2**64), but got {seed}")
+            raise ValueError(f"Overflow when unpacking long long: a seed must be in [-2**63, 2**64), but got {seed}")
         with self._lock:
             self._seed = seed % 2**64
             self._spare: float | None = None

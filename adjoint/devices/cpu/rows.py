@@ -23,7 +23,7 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
     """Call a loop of `loops.py` on pieces of its rows, `count` of them or as many as pay.
 
     A letter says of each argument what it is: 'r' an array of rows, 'v' of one number per row, 'w' a vector that all
-    pieces read, 'p' an array with one row for each piece (see `pieces`), 'f' a number, 'b' a truth value. Arrays are
+    pieces read, 'p' an array with one row for each piece (see `pieces`), 'f' a number, 'b' a boolean. Arrays are
     float32 and lie in one piece.
     """
     total = len(arguments[0])

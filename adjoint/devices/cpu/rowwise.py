@@ -348,7 +348,7 @@ class Plan:
                 fields.append(place_of(a))
         outs: Results = []
         for shape in self.outs:
-            # Some room between the sums of pieces: two threads must not write to one line of the cache.
+            # Some space between the sums of pieces: two threads must not write to one line of the cache.
             out = np.zeros((count, self.extent + 32), self.dtype) if shape is None else np.empty(shape, self.dtype)
             outs.append(out)
             fields.append(place_of(out))

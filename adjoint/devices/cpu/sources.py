@@ -1,6 +1,6 @@
 """Texts of loops that are compiled, and Numba's compiler with a cache of ours: see disk.py.
 
-No file of Numba's own cache is read or written: it unpickles whatever somebody has put beside a module, and a damaged
+No file of Numba's own cache is read or written: it unpickles whatever is in a folder beside a module, and a damaged
 file raises. `njit` and `cfunc` here are Numba's, with machine code kept in our folder.
 """
 
@@ -147,7 +147,7 @@ def _kept() -> type:
 
 
 def _text_of(module: dict[str, Any]) -> bytes | None:
-    """Return the text of a module, None where nobody knows it."""
+    """Return the text of a module, None if it is unknown."""
     if "_text" in module:
         return str(module["_text"]).encode()
     return _file_text(str(module.get("__file__")))

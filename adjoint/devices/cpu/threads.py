@@ -1,7 +1,7 @@
 """A few threads that share a large array: NumPy lets go of the interpreter's lock while it computes.
 
 `share` cuts a range into pieces and runs a function on them, here and on workers that are started when first
-needed. Whoever is free takes the next piece, so that on a busy machine the caller does all by itself instead of
+needed. A free thread takes the next piece, so that on a busy machine the caller does all by itself instead of
 waiting for a worker that has not woken up. A forked child starts workers of its own.
 """
 
@@ -112,7 +112,7 @@ def _worker(jobs: SimpleQueue[Any]) -> None:
     while True:
         context, job = jobs.get()
         context.run(job.work)
-        del context, job  # a worker that waits keeps nobody's arrays
+        del context, job  # a waiting worker holds no arrays
 
 
 def _forget() -> None:

@@ -26,7 +26,7 @@ __all__ = ["Array", "adopt", "forget", "new", "operators", "several", "sharers",
 def _several() -> bool:
     try:
         return int(cupy.cuda.runtime.getDeviceCount()) > 1
-    except cupy.cuda.runtime.CUDARuntimeError:  # none: whoever makes an array here will say so
+    except cupy.cuda.runtime.CUDARuntimeError:  # none: the next function that makes an array reports it
         return False
 
 
@@ -70,10 +70,10 @@ def adopt(value: Any) -> Array:
 
 # --- Small arrays -----------------------------------------------------------------------------------
 # To make an array takes 4 µs, as long as the rest of an op but the launch. Small ones are kept in a ring for each
-# shape and dtype, and the next to be made is one of these that nobody else refers to any more, nor to its memory, as
-# CuPy's as_strided does. Kernels run in the order of their launches, so whoever read the old values has read them. That
-# holds on one stream only: on others than the usual one (where graphs are captured, too) every array is a new one; and
-# so it is while a program is captured.
+# shape and dtype, and the next to be made is one of these that has no other reference any more, nor to its memory, as
+# CuPy's as_strided does. Kernels run in the order of their launches, so kernels that read the old values have finished.
+# That holds on one stream only: on other streams (where graphs are captured, too) every array is a new one, as
+# it is while a program is captured.
 
 _UNSHARED = 3  # references to an array that only its ring has: the ring's, the local name's, the question's own
 _rings: dict[Any, Any] = {}

@@ -8,7 +8,7 @@ two sides, so results do not depend on who comes first.
 Blocks that lie wholly below the diagonal need no mask, so each kernel has a loop for these and one for the others.
 
 A bias, the mask of a program, is added to scores, or tells which count: BIAS is 0, 1 (which) or 2 (added). A share KEEP
-of the weights is kept, the others are dropped: who is kept is drawn again on the way back, from the same seed.
+of the weights is used, the others are dropped: the backward pass generates the same choice again, from the same seed.
 """
 
 from __future__ import annotations
@@ -344,8 +344,8 @@ def _backward_keys(
 
 # --- Plans ------------------------------------------------------------------------------------------
 
-# Queries and keys of a block, warps and stages, by the padded width: of the way forth, of the queries' way back, of the
-# keys'. Measured on an H200.
+# Queries and keys of a block, warps and stages, by the padded width: of the forward pass, and of the backward
+# passes of queries and of keys. Measured on an H200.
 _HALF = {
     64: ((64, 64, 4, 3), (64, 64, 4, 3), (32, 64, 4, 3)),
     128: ((64, 64, 4, 3), (128, 32, 8, 3), (32, 64, 4, 3)),

@@ -2,7 +2,7 @@
 
 To ask the GPU about each index would make the program wait. So kernels that read or write by index get the address of
 a few words of the host's memory, write the op, the index and the size there if an index is wrong, and go on with
-zeros. Whoever waits for the GPU anyway (`Array.get`, `synchronize`) looks at the first word.
+zeros. A function that waits for the GPU anyway (`Array.get`, `synchronize`) looks at the first word.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _words() -> tuple[Any, Any]:
     """Return memory of the host that every GPU may write to, and a view of its words."""
     try:
         memory = cupy.cuda.alloc_pinned_memory(64)
-    except (cupy.cuda.runtime.CUDARuntimeError, MemoryError):  # no GPU: nobody will launch anything
+    except (cupy.cuda.runtime.CUDARuntimeError, MemoryError):  # no GPU: nothing will be launched
         return None, np.zeros(3, np.int64).data
     words = np.frombuffer(memory, np.int64, 3)
     words[...] = 0

@@ -1,4 +1,4 @@
-"""Convolutions on a GPU: by cuDNN where it is installed, else by columns of windows and products of matrices.
+"""Convolutions on a GPU: by cuDNN where it is installed, else by columns of windows and matrix multiplications.
 
 Those of single channels have kernels of their own (`depthwise.py`).
 

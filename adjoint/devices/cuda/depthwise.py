@@ -1,6 +1,6 @@
 """Convolutions of one channel at a time on a GPU: each element is a sum of a few products, read where they lie.
 
-cuDNN takes such convolutions for products of matrices with one row, which takes it several times as long.
+cuDNN takes such convolutions for matrix multiplications with one row, which takes it several times as long.
 """
 
 from __future__ import annotations

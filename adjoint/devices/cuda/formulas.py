@@ -199,7 +199,7 @@ class Formula:
         arrays = [v for v in operands if type(v) is Array]
         try:
             shape = np.broadcast_shapes(*[v.shape for v in arrays])
-        except ValueError:  # whoever is asked next says what is wrong
+        except ValueError:  # the next candidate reports what is wrong
             return None
         spread = None
         if math.prod(shape) > 1 and not any(any(_steps(v, shape, tuple(range(len(shape))))) for v in arrays):

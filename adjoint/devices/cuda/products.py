@@ -1,4 +1,4 @@
-"""Products of matrices on a GPU, by cuBLAS's own functions.
+"""Matrix multiplications on a GPU, by cuBLAS's own functions.
 
 CuPy's road to cuBLAS is slow on the host, knows no batches of bfloat16, and refuses to be recorded in a graph. Here
 plain, transposed, broadcast and batched matrices are multiplied where they lie, by one call as a rule: what the strides
@@ -384,7 +384,7 @@ def _through_even_rows(
     m, n, k, tx, lx, ty, ly = plan[1:8]
     alpha, beta = factors
     fresh = beta.value == 0.0 and kinds[0] == kinds[1] and lo == n and out.data.ptr % 16 == 0
-    depth = -(-k // 8) * 8 if ty or not tx else k  # along which is summed, if that is along somebody's rows
+    depth = -(-k // 8) * 8 if ty or not tx else k  # along which is summed, if that is along rows
     width = -(-n // 8) * 8 if fresh else n
     if tx:
         x, lx = _even(x, (k, m), lx, (depth, -(-m // 8) * 8 if lx & 7 or depth != k else m))

@@ -88,7 +88,7 @@ def _leaves(holder: Any, path: tuple[Any, ...]) -> Iterator[Leaf]:
 
 
 _MANIFEST = "manifest.json"
-_OURS = re.compile(r"[0-9a-f]{12}-\d+(-values)?\.safetensors")  # a token and a rank; all else is somebody else's
+_OURS = re.compile(r"[0-9a-f]{12}-\d+(-values)?\.safetensors")  # a token and a rank; other files are not ours
 _FORMAT = "adjoint distributed checkpoint 1"
 
 
@@ -360,7 +360,7 @@ class _Files:
     def _path(self, name: Any) -> str:
         beside = isinstance(name, str) and name == os.path.basename(name) and name.isprintable()
         if not beside or not name.endswith(".safetensors"):
-            raise FileFormatError(f"the manifest names {name!r}: a file of a checkpoint lies beside it")
+            raise FileFormatError(f"the manifest names {name!r}: the files of a checkpoint must be in its folder")
         return os.path.join(self.folder, name)
 
     def tensor(self, file: str, name: str) -> Any:
@@ -371,7 +371,7 @@ class _Files:
             self._open[file] = (source, read_header(source)[1])
         source, entries = self._open[file]
         if name not in entries:
-            raise FileFormatError(f"{file} has no {name}, which the manifest says it has")
+            raise FileFormatError(f"{file} has no {name}, although the manifest lists it")
         return array_of(source, entries[name]).reshape(-1)
 
     def value(self, file: str, name: str) -> Any:
@@ -381,7 +381,7 @@ class _Files:
             self._values[file] = load_file(path)
         held = self._values[file]
         if not isinstance(held, dict) or name not in held:
-            raise FileFormatError(f"{file} has no {name}, which the manifest says it has")
+            raise FileFormatError(f"{file} has no {name}, although the manifest lists it")
         return held[name]
 
 

@@ -54,7 +54,7 @@ _WORDS = {
     ReduceOp.SUM: "SUM", ReduceOp.AVG: "SUM", ReduceOp.PRODUCT: "PROD", ReduceOp.MIN: "MIN", ReduceOp.MAX: "MAX",
     ReduceOp.BAND: "BAND", ReduceOp.BOR: "BOR", ReduceOp.BXOR: "BXOR",
 }  # fmt: skip
-# Of truth values a sum is "any", a product "all".
+# For booleans a sum is "any", a product "all".
 _OF_BOOLS = {"SUM": "BOR", "MAX": "BOR", "PROD": "BAND", "MIN": "BAND"}
 
 

@@ -22,7 +22,7 @@ _WORDS = {
     ReduceOp.MAX: "NCCL_MAX",
 }  # fmt: skip
 _NOTHING = contextlib.nullcontext()
-# Of truth values a sum is "any", a product "all".
+# For booleans a sum is "any", a product "all".
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 _DTYPES = {
     "int8": "NCCL_INT8", "uint8": "NCCL_UINT8", "bool": "NCCL_UINT8", "int32": "NCCL_INT32", "uint32": "NCCL_UINT32",
@@ -158,7 +158,9 @@ class NcclEngine:
     def _kind(self, dtype: Any, op: ReduceOp) -> tuple[int, int, int]:
         """Return of how many numbers an element is, of which kind they are, and how they become one."""
         if op not in _WORDS:
-            raise ValueError(f"Cannot use ReduceOp.{op.name} with NCCL; move the tensor to the host, where MPI does it")
+            raise ValueError(
+                f"Cannot use ReduceOp.{op.name} with NCCL; move the tensor to the CPU, where MPI supports it"
+            )
         name, each = dtype.name, 1
         if dtype.kind == "c":
             if op not in (ReduceOp.SUM, ReduceOp.AVG):
@@ -171,7 +173,7 @@ class NcclEngine:
         if name not in _DTYPES:
             raise TypeError(
                 f"Input tensor data type is not supported for NCCL process group: {name}; convert it, or move it to "
-                "the host"
+                "the CPU"
             )
         return each, int(getattr(self.nccl, _DTYPES[name])), int(getattr(self.nccl, _WORDS[op]))
 

@@ -47,7 +47,7 @@ def _bytes(array: Any) -> memoryview:
 
 
 def _fill(line: socket.socket, memory: memoryview) -> None:
-    """Read as much as there is room for."""
+    """Read as much as the buffer holds."""
     while memory.nbytes:
         count = line.recv_into(memory)
         if not count:
@@ -56,7 +56,7 @@ def _fill(line: socket.socket, memory: memoryview) -> None:
 
 
 class _Receive:
-    """A message that somebody waits for."""
+    """A message that a caller waits for."""
 
     __slots__ = ("done", "memory", "source")
 
@@ -324,7 +324,7 @@ def _await_callers(
     listener: socket.socket, rank: int, size: int, secret: bytes, lines: dict[int, socket.socket], end: float,
     seconds: float,
 ) -> None:  # fmt: skip
-    """Take the connections of the ranks after this one; a stranger that sends nothing does not block the others."""
+    """Accept the connections of the ranks after this one; one that sends nothing does not block the others."""
     callers: queue.SimpleQueue[tuple[int, socket.socket]] = queue.SimpleQueue()
 
     def accept() -> None:
@@ -360,7 +360,7 @@ def _listener(host: str) -> socket.socket:
 
 
 def _welcome(line: socket.socket, secret: bytes, callers: queue.SimpleQueue[tuple[int, socket.socket]]) -> None:
-    """Hear who is calling; one that does not know the secret is somebody else's."""
+    """Identify a connection; one that does not know the secret is refused."""
     line.settimeout(PATIENCE)
     try:
         if challenge(line, secret):

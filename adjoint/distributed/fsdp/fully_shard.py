@@ -311,7 +311,7 @@ def _check_carried(entries: list[Entry], group: Any) -> None:
         if place not in ("cpu", "cuda") or (place == "cuda" and group.engine_for(array).name != "nccl"):
             raise RuntimeError(
                 f"fully_shard: {entry.name} is on {devices.of(array)}, and the group's backend is {group.backend}: "
-                'parameters on a GPU are gathered by NCCL; init_process_group("nccl"), or move the model to the host'
+                'parameters on a GPU are gathered by NCCL; init_process_group("nccl"), or move the model to the CPU'
             )
 
 

@@ -225,7 +225,9 @@ def _diagonal(b: Builder, x: Any, offset: int, axis1: int, axis2: int) -> str:
 
 @form("as_strided")
 def _as_strided(b: Builder, *_: Any) -> str:
-    raise Unsupported("as_strided looks at memory as it lies, which ONNX does not know: use views by their shapes")
+    raise Unsupported(
+        "as_strided depends on the memory layout, which ONNX does not have: use reshape, transpose or indexing"
+    )
 
 
 @form("unfold")

@@ -44,7 +44,7 @@ def write(b: Builder, call: Call) -> list[str]:
         made = row(b, *call.operands, *call.params)
     elif is_step(call.op):
         if call.op.random:
-            raise Unsupported("it draws random numbers; export the model in eval mode")
+            raise Unsupported("it uses random numbers; export the model in eval mode")
         raise Unsupported("it is no primitive, but computed by NumPy")
     else:
         made = derived(b, call)

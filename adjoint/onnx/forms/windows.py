@@ -127,7 +127,7 @@ def _matrix(plan: Taps) -> Any:
 
 
 def _weighted(b: Builder, x: Any, plans: Any) -> str:
-    """Write weighted sums along each axis: elements picked where each is one of the input, else a matrix product."""
+    """Write weighted sums along each axis: elements picked where each is one of the input, else a matmul."""
     if isinstance(plans, Varying) or any(isinstance(p, Varying) for p in plans):
         raise Unsupported("windows or weights that depend on a dynamic size")
     name, rank = b.of(x), len(x.shape)

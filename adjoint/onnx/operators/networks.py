@@ -1,4 +1,4 @@
-"""Operators of networks: matrix products, convolutions, pooling, normalization, reductions, attention, recurrence."""
+"""Operators of networks: matmul, convolutions, pooling, normalization, reductions, attention, recurrence."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Context:
         sizes = tuple(int(n) for n in shape)
         if any(n < 0 for n in sizes) or math.prod(sizes) * itemsize > self.most_bytes:
             raise ModelError(
-                f"{self.node.op} {self.node.name!r} asks for a tensor of the shape {list(sizes)[:8]}: more than "
+                f"{self.node.op} {self.node.name!r} needs a tensor of the shape {list(sizes)[:8]}: more than "
                 f"{self.most_bytes} bytes (load's most_bytes), or impossible"
             )
         return sizes

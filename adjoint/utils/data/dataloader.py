@@ -107,7 +107,7 @@ class DataLoader(Generic[_T_co]):
     """
 
     _iterator: Any = None
-    _IterableDataset_len_called: int | None = None  # the length of a stream, once somebody has asked
+    _IterableDataset_len_called: int | None = None  # the length of a stream, once it is known
     __initialized = False
 
     def __init__(

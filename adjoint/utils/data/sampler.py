@@ -263,7 +263,7 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            # The group that runs now; a program that names its share itself needs no such room.
+            # The group that runs now; a program that names its share itself needs no such group.
             from ... import distributed
 
             num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas

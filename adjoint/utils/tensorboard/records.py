@@ -76,7 +76,7 @@ def _checksum(data: bytes) -> bytes:
 
 
 def _new_file(folder: str, suffix: str) -> tuple[str, IO[bytes]]:
-    """Return a file that was not there before: neither another writer's, nor a link that somebody has put there."""
+    """Return a file that was not there before: neither another writer's, nor a link that another user has put there."""
     while True:
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_count)}"
         path = os.path.join(folder, name + suffix)

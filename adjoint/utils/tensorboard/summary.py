@@ -78,7 +78,7 @@ def histogram_raw(
     name: str, min: float, max: float, num: float, sum: float, sum_squares: float, bucket_limits: Any,
     bucket_counts: Any,
 ) -> Summary:  # fmt: skip
-    """Return a histogram that somebody else has counted."""
+    """Return a histogram from given counts."""
     rows = b"".join(double(field + 1, float(row)) for field, row in enumerate((min, max, num, sum, sum_squares)))
     packed = [np.asarray(values, "<f8").tobytes() for values in (bucket_limits, bucket_counts)]
     return Summary(part(1, name) + part(5, rows + part(6, packed[0]) + part(7, packed[1])))

@@ -151,7 +151,7 @@ class SummaryWriter:
         self, tag: str, min: float, max: float, num: float, sum: float, sum_squares: float, bucket_limits: Any,
         bucket_counts: Any, global_step: int | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Write a histogram that somebody else has counted."""
+        """Write a histogram from given counts."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
         counted = summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
@@ -213,7 +213,7 @@ class SummaryWriter:
         false_negative_counts: Any, precision: Any, recall: Any, global_step: int | None = None,
         num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Write precision and recall that somebody else has computed."""
+        """Write precision and recall that were computed elsewhere."""
         counts = true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts
         curve = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds)
         self._add(curve, global_step, walltime)

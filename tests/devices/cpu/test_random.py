@@ -417,7 +417,7 @@ def test_same_seed_same_numbers() -> None:
 
 @pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
 def test_seed_out_of_range(seed: int) -> None:
-    with pytest.raises(ValueError, match="Overflow when unpacking long long: a seed lies in"):
+    with pytest.raises(ValueError, match="Overflow when unpacking long long: a seed must be in"):
         Stream(seed)
 
 
