@@ -27,7 +27,7 @@ from ..serialization.safetensors import parsed_json
 from ..serialization.sources import FileFormatError, replacing
 from .constants import Generated
 from .exported import ExportedProgram
-from .program import Call, ExportError, Program, is_step
+from .program import DETACH, Call, ExportError, Program, is_step
 from .sizes import Dim, Varying
 
 __all__ = ["VERSION", "load", "save"]
@@ -35,7 +35,9 @@ __all__ = ["VERSION", "load", "save"]
 VERSION = 1  # of the format: later versions of adjoint read all earlier ones
 _FORMAT = "adjoint.export"
 _PROGRAM, _WEIGHTS = "program.json", "weights.safetensors"
-_STEPS: dict[str, Step] = {"take_region": take_region, "put_region": put_region}
+_STEPS: dict[str, Step] = {"take_region": take_region, "put_region": put_region, "detach": DETACH}
+# A look at any part of memory: a program that does so is written down as `take_region`, which checks its bounds.
+_REFUSED = frozenset(("as_strided",))
 _MOST_BYTES = 1 << 40
 
 
@@ -145,10 +147,15 @@ def save(ep: ExportedProgram, f: Any, *, extra_files: Mapping[str, Any] | None =
         for v, name, dims in zip(program.inputs, program.input_names, program.dims, strict=True)
     ]
     said["state"] = {name: v.number for name, v in program.state.items()}
-    kinds = {name: isinstance(t, Parameter) for name, t in ep.state_dict.items()}
+    held = {**ep.state_dict, **ep.buffers_apart}
     said["weights"] = {
-        n: {"parameter": p, "requires_grad": bool(ep.state_dict[n].requires_grad)} for n, p in kinds.items()
-    }
+        n: {
+            "parameter": isinstance(t, Parameter), "requires_grad": bool(t.requires_grad),
+            "persistent": n not in ep.buffers_apart,
+        }
+        for n, t in held.items()
+    }  # fmt: skip
+    said["writes"] = [[target.number, value.number] for target, value in program.writes]
     said["alike"] = program.alike
     said["constants"] = {str(v.number): w.constant(c) for v, c in program.constants.items()}
     said["calls"] = [_call(w, call) for call in program.calls]
@@ -156,7 +163,7 @@ def save(ep: ExportedProgram, f: Any, *, extra_files: Mapping[str, Any] | None =
     said["given"] = [w.value(g) for g in program.given]
     said["takes"] = _tree(program.takes.unflatten(list(range(program.takes.num_leaves))))
     said["returns"] = _tree(program.returns.unflatten(list(range(program.returns.num_leaves))))
-    weights = {**{n: t.detach() for n, t in ep.state_dict.items()}, **ep.constants, **w.arrays}
+    weights = {**{n: t.detach() for n, t in held.items()}, **ep.constants, **w.arrays}
     with replacing(f) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_PROGRAM, json.dumps(said, allow_nan=False))
         archive.writestr(_WEIGHTS, safetensors.save(weights))
@@ -263,7 +270,11 @@ class _Reader:
             known.update(call.outputs)
             program.calls.append(call)
         program.outputs = [self.parse(o) for o in said["outputs"]]
-        if any(isinstance(o, Value) and o not in known for o in program.outputs):
+        places = {*program.inputs, *program.state.values()}
+        program.writes = [(self.values[a], self.values[b]) for a, b in said.get("writes", [])]
+        if any(isinstance(o, Value) and o not in known for o in program.outputs) or any(
+            target not in places or value not in known for target, value in program.writes
+        ):
             raise FileFormatError("an output is made by no line")
         program.given = [self.parse(g) for g in said["given"]]
         program.takes, program.returns = (
@@ -276,7 +287,7 @@ class _Reader:
         """Return a line, whose op must be one that there is."""
         name = said["op"]
         op = _STEPS.get(name) or getattr(registry.get(name), "op", registry.get(name))
-        if op is None:
+        if op is None or name in _REFUSED:
             raise FileFormatError(f"the program calls {name!r:.40}, which this version of adjoint does not have")
         operands, params = map(self.parse, said["operands"]), map(self.parse, said["params"])
         outputs = [self.values[n] for n in said["outputs"]]
@@ -384,8 +395,11 @@ def _assembled(said: dict[str, Any], weights: dict[str, Any]) -> ExportedProgram
     program = _Reader(said, weights).program()
     parameters: dict[str, Any] = {}
     buffers: dict[str, Any] = {}
+    apart: set[str] = set()
     for name, kind in said["weights"].items():
         tensor = weights[name]
+        if not kind.get("persistent", True):
+            apart.add(name)
         if kind["parameter"]:
             parameters[name] = Parameter(tensor, requires_grad=bool(kind["requires_grad"]))
         else:
@@ -397,7 +411,7 @@ def _assembled(said: dict[str, Any], weights: dict[str, Any]) -> ExportedProgram
             form = f"{array.dtype.name}{list(array.shape)}"
             raise FileFormatError(f"the weight {name!r} is {form}; the program has another")
     examples: tuple[Any, dict[str, Any]] = ((), {})
-    return ExportedProgram(program, parameters, buffers, examples)
+    return ExportedProgram(program, parameters, buffers, examples, apart)
 
 
 def saved_bytes(ep: ExportedProgram) -> bytes:

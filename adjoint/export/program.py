@@ -7,8 +7,8 @@ does not is refused with the line of the program.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .. import tree
 from ..autograd.grad_mode import no_grad
 from ..compiler.capture import Tracer
 from ..compiler.graph import GUARD, WRITE, Graph, Step, Value
+from ..core import nodes
 from ..core.nodes import wrap
 from ..core.payload import top_payload
 from ..core.tensor import TensorBase
@@ -25,7 +26,7 @@ from ..nn.modules.module import Module
 from .constants import Generated, generated
 from .sizes import Dim, Expression, Solver, Varying, near
 
-__all__ = ["Call", "ExportError", "Program", "captured"]
+__all__ = ["DETACH", "Call", "ExportError", "Program", "captured"]
 
 
 class ExportError(RuntimeError):
@@ -76,7 +77,9 @@ class Program:
     constants
         By value, an array or a `Generated`.
     calls, outputs
-        The list, and what is returned, flattened.
+        The list, and what is returned, flattened: values, numbers, and `Varying` for sizes.
+    writes
+        Pairs of the value of an input, parameter or buffer that the program writes in place, and what it holds then.
     takes, returns, given
         The trees of arguments and result, and the flattened arguments, with values for tensors.
     shapes
@@ -91,12 +94,16 @@ class Program:
         self.constants: dict[Value, Any] = {}
         self.calls: list[Call] = []
         self.outputs: list[Any] = []
+        self.writes: list[tuple[Value, Value]] = []
         self.given: list[Any] = []
         self.takes: Any = None
         self.returns: Any = None
         self.shapes: dict[Value, tuple[Any, ...]] = {}
         self.tensors: dict[str, Any] = {}  # the parameters and buffers themselves
         self.alike: dict[str, str] = {}  # of tied parameters, the name under which the other is in `state`
+
+
+DETACH = Step("detach", lambda array: array)  # the same elements, without history
 
 
 class _Pass(Tracer):
@@ -106,6 +113,7 @@ class _Pass(Tracer):
         super().__init__(args, kwargs)
         self.paths, self.scope = paths, [""]
         self.scopes: dict[Value, str] = {}
+        self.detached: list[Any] = []  # arrays
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Write down a call; of bare arrays, too, as the level inside of a transform computes with these."""
@@ -128,6 +136,23 @@ class _Pass(Tracer):
         for line in self.graph.lines[start:]:
             for value in line.outputs:
                 self.scopes[value] = self.scope[-1]
+
+    def cut(self, x: TensorBase, out: Any, how: str) -> None:
+        """Write down that gradients stop: what `detach` gives gets memory of its own, to be told apart by."""
+        super().cut(x, out, how)
+        if self.depth or how != "detach()" or type(x.array) is not np.ndarray or type(out.array) is not np.ndarray:
+            return
+        memory = self.memories.find(x.array)
+        if not x.requires_grad and (memory is None or memory.origin is not None or memory.constant):
+            return  # no gradient flows there in any case
+        value = self.operand(x)
+        out.array = x.array.copy(order="K")
+        self.detached.append(out.array)
+        self.record(DETACH, (value,), (), (out.array,), (x,))
+
+    def writes_to_detached(self) -> bool:
+        """Return whether the program wrote in place to what `detach` gave, which was its source's memory."""
+        return any(m is not None and m.written for m in map(self.memories.find, self.detached))
 
     def enter(self, module: Any, *_: Any) -> None:
         """Note that a module begins."""
@@ -153,6 +178,8 @@ def _run(module: Any, arguments: Any, paths: Mapping[int, str]) -> _Pass:
         for hook in hooks:
             hook.remove()
     tracer.finish(result)
+    if tracer.writes_to_detached():
+        raise ExportError("the program writes in place to the result of detach(): write to the tensor, or to a clone")
     if tracer.unable:
         raise ExportError(tracer.unable)
     return tracer
@@ -166,7 +193,8 @@ def captured(
     paths = {id(m): name for name, m in module.named_modules()} if isinstance(module, Module) else {}
     leaves, spec = tree.tree_flatten((args, kwargs))
     axes = list(dynamic or [])
-    first, others = _runs(module, leaves, spec, axes, paths)
+    with _unchanged(module):
+        first, others = _runs(module, _copied(leaves), spec, axes, paths)
     return _Merger(first, others, axes, tensors).program
 
 
@@ -220,6 +248,7 @@ def _roots(leaves: list[Any], axes: Any) -> tuple[list[Dim], dict[Dim, int]]:
         for axis, dim in dims.items():
             size = tensor.array.shape[axis]
             found = dim.root_of(size)
+            _check_bounds(dim, found)
             if found is None or sizes.get(dim.root, found) != found:
                 raise ExportError(
                     f"the sizes of the example do not agree with the dynamic size {dim.__name__!r}: an axis that has "
@@ -227,6 +256,14 @@ def _roots(leaves: list[Any], axes: Any) -> tuple[list[Dim], dict[Dim, int]]:
                 )
             sizes[dim.root] = found
     return list(sizes), sizes
+
+
+def _check_bounds(dim: Dim, size: int | None) -> None:
+    low, high = dim.root.min, dim.root.max
+    if size is not None and ((low is not None and size < low) or (high is not None and size > high)):
+        raise ExportError(
+            f"{size}, the size of {dim.root.__name__!r} in the example, is not between its bounds {low} and {high}"
+        )
 
 
 def _resized(leaves: list[Any], axes: Any, sizes: Mapping[Dim, int]) -> list[Any]:
@@ -239,9 +276,28 @@ def _resized(leaves: list[Any], axes: Any, sizes: Mapping[Dim, int]) -> list[Any
             array = leaf.array
             for axis, dim in dims.items():
                 array = array.take(np.arange(dim.size(sizes[dim.root])) % max(array.shape[axis], 1), axis)
-            leaf = wrap(array) if dims else leaf
+            leaf = wrap(array) if dims else _copied([leaf])[0]
         made.append(leaf)
     return made
+
+
+def _copied(leaves: list[Any]) -> list[Any]:
+    """Return the arguments with tensors of their own, that the program may write to."""
+    return [wrap(v.array.copy(order="K")) if type(v) is nodes.tensor_type else v for v in leaves]
+
+
+@contextmanager
+def _unchanged(module: Any) -> Iterator[None]:
+    """Give the buffers of a module their elements back at the end: a run for export leaves no traces."""
+    buffers = list(module.buffers()) if isinstance(module, Module) else []
+    arrays = [np.copy(b.array) if type(b.array) is np.ndarray else None for b in buffers]
+    try:
+        yield
+    finally:
+        for buffer, array in zip(buffers, arrays, strict=True):
+            if array is not None and not _same(buffer.array, array):
+                with no_grad():
+                    buffer.copy_(wrap(array))
 
 
 class _Merger:
@@ -275,14 +331,8 @@ class _Merger:
     def _note_writes(self, graph: Graph) -> None:
         written = {line.operands[0]: line.operands[1] for line in graph.lines if line.op is WRITE}
         graph.outputs = [written.get(o, o) if isinstance(o, Value) else o for o in graph.outputs]
-        names = {id(t): name for name, t in self.tensors.items()}
-        state = [names.get(id(r.tensor), "a tensor outside") for r in graph.outside if r.value in written]
-        if state and graph is self.graphs[0]:
-            warnings.warn(
-                f"the forward pass writes to {', '.join(state[:3])}; the exported program does not: it computes "
-                "outputs only (a module in eval mode writes no running statistics)",
-                stacklevel=5,
-            )
+        if graph is self.graphs[0]:
+            self.program.writes = list(written.items())
 
     def _inputs(self) -> None:
         program, graph = self.program, self.graphs[0]
@@ -344,7 +394,18 @@ class _Merger:
         for outputs in zip(*(g.outputs for g in self.graphs), strict=True):
             if isinstance(outputs[0], Value) and outputs[0] not in self.now:
                 self._constant(outputs, None)
-        self.program.outputs = list(self.graphs[0].outputs)
+            if not isinstance(outputs[0], Value):
+                outputs = (self._merged(outputs, None),)
+            self.program.outputs.append(outputs[0])
+        for _, value in self.program.writes:
+            if value not in self.now:
+                self._constant(tuple(self._written_like(value)), None)
+
+    def _written_like(self, value: Value) -> Iterator[Value]:
+        """Yield the values of the runs that are written where the first one writes `value`, a constant."""
+        at = [v for _, v in self.program.writes].index(value)
+        for graph in self.graphs:
+            yield [line.operands[1] for line in graph.lines if line.op is WRITE][at]
 
     def _refuse_paths(self, lines: list[list[Any]]) -> None:
         for same in zip(*lines, strict=False):
@@ -354,9 +415,10 @@ class _Merger:
                     f"{next(line.op.name for line in same[1:] if line.op.name != same[0].op.name or True)} with others "
                     "(a loop over a dynamic axis, or a branch on a size): make that axis static"
                 )
+        last = max(lines, key=len)[-1]
         raise ExportError(
             "the program makes more calls with some sizes of its dynamic axes than with others, as a loop over a "
-            f"dynamic axis does; the last call at {lines[0][-1].place}: make that axis static"
+            f"dynamic axis or a branch on a size does; the last call at {last.place}: make that axis static"
         )
 
     def _operand(self, operands: tuple[Any, ...], line: Any) -> Any:
@@ -407,9 +469,9 @@ class _Merger:
         return Varying(values, _of_number(values, self.solver))
 
     def _prune(self) -> None:
-        """Leave what the outputs need."""
+        """Leave what the outputs and writes need."""
         program = self.program
-        wanted = {o for o in program.outputs if isinstance(o, Value)}
+        wanted = {o for o in program.outputs if isinstance(o, Value)} | {v for pair in program.writes for v in pair}
         kept = []
         for call in reversed(program.calls):
             if any(v in wanted for v in call.outputs):

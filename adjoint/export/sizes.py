@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["Dim", "Expression", "Solver", "Varying", "evaluate"]
+__all__ = ["Dim", "DimHint", "Expression", "Solver", "Varying", "dims", "evaluate"]
 
 # An int; ("axis", number of a value, axis); ("add", a, b), ("mul", a, b), ("floordiv", a, b)
 Expression: TypeAlias = Any
@@ -36,6 +36,7 @@ class Dim:
             raise ValueError(f"Dim {name!r}: max {max} is less than min {min}")
         self.__name__, self.min, self.max = name, min, max
         self.root, self.factor, self.offset = self, 1, 0
+        self.optional = False  # static where the program does not allow that it differs
 
     def _derived(self, factor: int, offset: int, name: str) -> Dim:
         made = Dim(name)
@@ -68,7 +69,42 @@ class Dim:
         return f"<class 'adjoint.export.Dim {self.__name__}'>"
 
 
-Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Dim("AUTO"), Dim("DYNAMIC"), Dim("STATIC")
+class DimHint:
+    """What is said of an axis without a name: dynamic if the program allows it (AUTO), dynamic, or not.
+
+    Called with ``min`` and ``max``, it returns one with these bounds.
+    """
+
+    def __init__(self, kind: str, min: int | None = None, max: int | None = None) -> None:
+        self.kind, self.min, self.max = kind, min, max
+
+    def __call__(self, min: int | None = None, max: int | None = None) -> DimHint:
+        """Return a hint with bounds."""
+        if self.kind == "STATIC":
+            raise TypeError("Dim.STATIC takes no bounds: an axis that is static has the size of the example")
+        return DimHint(self.kind, min, max)
+
+    def dim(self, name: str) -> Dim:
+        """Return the size that an axis of this hint has, under a name of its own."""
+        made = Dim(name, min=self.min, max=self.max)
+        made.optional = self.kind == "AUTO"
+        return made
+
+    def __repr__(self) -> str:
+        return f"Dim.{self.kind}"
+
+
+Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = DimHint("AUTO"), DimHint("DYNAMIC"), DimHint("STATIC")
+
+
+def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
+    """Return several sizes with the same bounds.
+
+    Examples
+    --------
+    >>> batch, time = adjoint.export.dims("batch", "time", max=64)
+    """
+    return tuple(Dim(name, min=min, max=max) for name in names)
 
 
 class Varying:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -22,7 +24,7 @@ from ..export.sizes import Varying
 from ..nn.modules.module import Module
 from .builder import Builder, Unsupported
 from .forms import write
-from .patterns import fold_constants, gather_batch_norms
+from .patterns import fold_constants, gather_batch_norms, prune
 from .writing import save
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "TrainingMode", "export", "is_in_onnx_export"]
@@ -196,7 +198,10 @@ def _captured(
     model: Any, args: Any, kwargs: dict[str, Any], input_names: Any, shapes: Any, axes: Any, training: Any
 ) -> tuple[Program, Any]:  # fmt: skip
     if isinstance(model, ExportedProgram):
-        return model.program, None
+        program = copy.copy(model.program)  # what follows rewrites it
+        program.calls, program.constants = list(program.calls), dict(program.constants)
+        _drop_writes(program)
+        return program, None
     args = args if isinstance(args, tuple) else (args,) if args is not None else ()
     if args and isinstance(args[-1], dict) and not kwargs and not isinstance(args[-1], TensorBase):
         if _takes_keywords(model, args):
@@ -218,7 +223,23 @@ def _captured(
     finally:
         _exporting.pop()
     program.input_names = known
+    _drop_writes(program)
     return program, (args, kwargs, model)
+
+
+def _drop_writes(program: Program) -> None:
+    """Leave out what the program writes in place, with a warning: an ONNX model computes outputs only."""
+    if not program.writes:
+        return
+    names = {v: name for name, v in program.state.items()} | dict(zip(program.inputs, program.input_names, strict=True))
+    said = ", ".join(str(names.get(target, "a tensor outside")) for target, _ in program.writes[:3])
+    warnings.warn(
+        f"the forward pass writes to {said}; the exported model does not: it computes outputs only (a module in eval "
+        "mode writes no running statistics)",
+        stacklevel=4,
+    )
+    program.writes = []
+    prune(program)
 
 
 def _takes_keywords(model: Any, args: tuple[Any, ...]) -> bool:

@@ -12,7 +12,7 @@ from ..core.nodes import wrap
 from ..export.program import Call, Program, is_step
 from ..export.sizes import Varying
 
-__all__ = ["BATCH_NORM", "fold_constants", "gather_batch_norms"]
+__all__ = ["BATCH_NORM", "fold_constants", "gather_batch_norms", "prune"]
 
 _MOST_FOLDED = 1 << 20  # bytes
 BATCH_NORM = Step("batch_normalization", lambda *_: None)
@@ -61,7 +61,7 @@ def gather_batch_norms(program: Program) -> None:
         found = _batch_norm(call, makers)
         if found is not None:
             program.calls[at] = Call(BATCH_NORM, found[:5], found[5:], call.outputs, call.place, call.scope)
-    _prune(program)
+    prune(program)
 
 
 def _batch_norm(call: Call, makers: dict[Value, Call]) -> tuple[Any, ...] | None:
@@ -98,7 +98,8 @@ def _channel(value: Any, makers: dict[Value, Call], shape: Any) -> Any:
     return source if source.shape == (shape[1],) and value.shape == expected else None
 
 
-def _prune(program: Program) -> None:
+def prune(program: Program) -> None:
+    """Leave out calls whose results nothing uses."""
     wanted = {o for o in program.outputs if isinstance(o, Value)}
     left = []
     for call in reversed(program.calls):

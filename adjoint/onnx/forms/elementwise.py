@@ -28,7 +28,7 @@ for _name, _onnx in {
 _single("hardsigmoid", "HardSigmoid", alpha=1 / 6, beta=0.5)
 
 
-@form("alias", "clone", "contiguous", "move", "conj", "clone_ordered", "copy_strided")
+@form("alias", "detach", "clone", "contiguous", "move", "conj", "clone_ordered", "copy_strided")
 def _same(b: Builder, x: Any, *_: Any) -> str:
     return b.of(x)
 
