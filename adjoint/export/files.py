@@ -289,9 +289,11 @@ class _Reader:
         op = _STEPS.get(name) or getattr(registry.get(name), "op", registry.get(name))
         if op is None or name in _REFUSED:
             raise FileFormatError(f"the program calls {name!r:.40}, which this version of adjoint does not have")
-        operands, params = map(self.parse, said["operands"]), map(self.parse, said["params"])
+        operands, params = ([self.parse(v) for v in said[part]] for part in ("operands", "params"))
         outputs = [self.values[n] for n in said["outputs"]]
-        return Call(op, list(operands), list(params), outputs, str(said["place"]), str(said["scope"]))
+        if not is_step(op) and hasattr(op.call, "of_arity"):  # of a sequence, as `cat`: there is an op for each length
+            op = op.call.of_arity(len(operands))
+        return Call(op, operands, params, outputs, str(said["place"]), str(said["scope"]))
 
     def constant(self, said: dict[str, Any]) -> Any:
         """Return a constant."""

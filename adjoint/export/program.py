@@ -436,11 +436,12 @@ class _Merger:
         if first.kind != "constant":
             raise ExportError(f"a tensor is found outside in one run and not in another, at {line.place}")
         arrays = [v.array for v in values]
-        self._know(values)
         if all(a is arrays[0] or _same(a, arrays[0]) for a in arrays):
+            self._know(values)
             self.program.constants[first] = arrays[0]
             return
         found = generated(arrays, lambda numbers: self._merged(numbers, line))
+        self._know(values)  # now: its sizes must follow from others than its own
         if found is None:
             raise ExportError(
                 f"a constant {first.described}{f' at {line.place}' if line else ''} differs with the sizes of the "
