@@ -184,11 +184,6 @@ def _group_norm(b: Builder, x: Any, weight: Any, bias: Any, axes: Any, shape: An
     return _scaled(b, _normalized(b, x, axes_of(axes, len(x.shape)), eps), x, weight, bias, shape)
 
 
-@form("cummax", "cummin", "cumprod", "logcumsumexp")
-def _scan(b: Builder, *_: Any) -> str:
-    raise Unsupported("ONNX has no such scan")
-
-
 @form("batch_normalization")
 def _batch_normalization(b: Builder, x: Any, scale: Any, shift: Any, mean: Any, var: Any, eps: float) -> str:
     given = [b.of(v) for v in (x, scale, shift, mean, var)]
