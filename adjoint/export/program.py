@@ -19,10 +19,13 @@ from ..compiler.capture import Tracer
 from ..compiler.graph import GUARD, WRITE, Graph, Step, Value
 from ..core import nodes
 from ..core.nodes import wrap
+from ..core.observation import run_opaque
 from ..core.payload import top_payload
 from ..core.tensor import TensorBase
 from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..nn.modules.module import Module
+from ..ops.rows import is_class_p
+from ..ops.shape import cast_p, reshape_p
 from .constants import Generated, generated
 from .sizes import Dim, Expression, Solver, Varying, near
 
@@ -136,6 +139,19 @@ class _Pass(Tracer):
         for line in self.graph.lines[start:]:
             for value in line.outputs:
                 self.scopes[value] = self.scope[-1]
+
+    def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Write down a function of arrays; `one_hot` of a given number of classes as the comparison that it is."""
+        if name != "one_hot" or self.depth or args[1] < 0 or not isinstance(args[0], TensorBase):
+            return super().opaque(name, function, args)
+        self.depth += 1
+        try:
+            run_opaque(function, args)  # which raises for labels that are no classes
+        finally:
+            self.depth -= 1
+        labels, classes = args
+        hot: Any = is_class_p(reshape_p(labels, (*labels.shape, 1)), classes)
+        return cast_p(hot, np.dtype(np.int64)).array
 
     def cut(self, x: TensorBase, out: Any, how: str) -> None:
         """Write down that gradients stop: what `detach` gives gets memory of its own, to be told apart by."""
