@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -89,7 +90,11 @@ def test_a_file_needs_no_class_and_no_pickle(tmp_path: Path) -> None:
         "out = adjoint.export.load('m.pt2').module()(adjoint.from_numpy(numpy.load('x.npy')))\n"
         "numpy.save('y.npy', out['rows'].detach().numpy()); print('pickle' in sys.modules and 'Model' in dir())\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    path = os.pathsep.join(filter(None, (str(Path(adjoint.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x)["rows"].detach().numpy(), rtol=1e-6)
 

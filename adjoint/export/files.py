@@ -21,6 +21,7 @@ from ..compiler.graph import Form, Step, Value
 from ..compiler.memory import put_region, take_region
 from ..core.nodes import registry, wrap
 from ..nn.parameter import Parameter
+from ..ops.pooling import RECIPES
 from ..ops.windows import Taps
 from ..serialization import safetensors
 from ..serialization.safetensors import parsed_json
@@ -66,6 +67,9 @@ class _Writer:
                     f"a parameter is {', '.join(map(repr, value.values[:3]))} at different sizes of the dynamic axes, "
                     "and how it follows from them is not known: export the program with these axes static"
                 )
+            if isinstance(value.expression, tuple) and value.expression[0] == "taps":
+                _, recipe, args = value.expression
+                return {"recipe": recipe, "args": [self.value(a) for a in args], "first": self.value(value.values[0])}
             return {"size": _said(value.expression), "first": self.value(value.values[0])}
         if type(value) in (tuple, list):
             return {"tuple" if type(value) is tuple else "list": [self.value(v) for v in value]}
@@ -208,6 +212,10 @@ class _Reader:
         kind, held = _only(said)
         if kind == "size":
             return Varying((self.parse(said["first"]),), self.expression(held))
+        if kind == "recipe":
+            if held not in RECIPES:
+                raise FileFormatError(f"unknown windows {held!r:.40}")
+            return Varying((self.parse(said["first"]),), ("taps", held, tuple(map(self.parse, said["args"]))))
         if kind == "value":
             return self.values[held]
         if kind in ("tuple", "list"):

@@ -7,6 +7,7 @@ does not is refused with the line of the program.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ from ..nn.modules.hooks import register_module_forward_hook, register_module_for
 from ..nn.modules.module import Module
 from ..ops.rows import is_class_p
 from ..ops.shape import cast_p, reshape_p
+from ..ops.windows import Taps
 from .constants import Generated, generated
 from .sizes import Dim, Expression, Solver, Varying, near
 
@@ -210,8 +212,19 @@ def captured(
     leaves, spec = tree.tree_flatten((args, kwargs))
     axes = list(dynamic or [])
     with _unchanged(module):
-        first, others = _runs(module, _copied(leaves), spec, axes, paths)
-    return _Merger(first, others, axes, tensors).program
+        first, others, start = _runs(module, _copied(leaves), spec, axes, paths)
+        merger = _Merger(first, others, axes, tensors)
+        tried = {(root, size) for root, size in start.items()}
+        while more := merger.sizes_to_check(start) - tried:
+            tried |= more
+            for root, size in sorted(more, key=lambda pair: pair[1]):
+                given = spec.unflatten(_resized(leaves, axes, {**start, root: size}))
+                try:
+                    others.append(_run(module, given, paths))
+                except Exception:  # the program takes no such size
+                    continue
+            merger = _Merger(first, others, axes, tensors)
+    return merger.program
 
 
 def named_tensors(module: Any) -> dict[str, Any]:
@@ -222,14 +235,16 @@ def named_tensors(module: Any) -> dict[str, Any]:
     return {**parameters, **dict(module.named_buffers(remove_duplicate=False))}
 
 
-def _runs(module: Any, leaves: list[Any], spec: Any, axes: Any, paths: Any) -> tuple[_Pass, list[_Pass]]:
-    """Run the program at its own sizes, and at others of each dynamic size."""
+def _runs(
+    module: Any, leaves: list[Any], spec: Any, axes: Any, paths: Any
+) -> tuple[_Pass, list[_Pass], dict[Dim, int]]:  # fmt: skip
+    """Run the program at its own sizes, and at others of each dynamic size; return the runs and the first sizes."""
     roots, sizes = _roots(leaves, axes)
     start = {root: max(size, 2, root.min or 0) for root, size in sizes.items()}
     given = _resized(leaves, axes, start) if roots else leaves
     first = _run(module, spec.unflatten(given), paths)
     if not roots:
-        return first, []
+        return first, [], {}
     others, last = [], dict(start)
     for root in roots:
         pair, run = _other_size(module, leaves, spec, axes, paths, start, root)
@@ -237,7 +252,7 @@ def _runs(module: Any, leaves: list[Any], spec: Any, axes: Any, paths: Any) -> t
         last[root] = pair
     # once more with all of them different: what was concluded must hold there, too
     others.append(_run(module, spec.unflatten(_resized(leaves, axes, last)), paths))
-    return first, others
+    return first, others, start
 
 
 def _other_size(
@@ -328,6 +343,20 @@ class _Merger:
         self._inputs()
         self._body(lines)
         self._prune()
+
+    def sizes_to_check(self, start: Mapping[Dim, int]) -> set[tuple[Dim, int]]:
+        """Return at which other sizes the program must run, as a number was taken for the quotient of a size.
+
+        A few runs do not tell quotients apart; as many as the divisor do, one after the other.
+        """
+        found: set[tuple[Dim, int]] = set()
+        numbers = {v.number: dims for v, dims in zip(self.program.inputs, self.program.dims, strict=True)}
+        for number, axis, step in self.solver.quotients:
+            root = numbers[number][axis].root
+            low, high = max(root.min or 0, 2), math.inf if root.max is None else root.max
+            sizes = [start[root] + by for near in range(1, 2 * step + 1) for by in (near, -near)]
+            found |= {(root, size) for size in [s for s in sizes if low <= s <= high][: step + 1]}
+        return found
 
     def _lines(self, graph: Graph) -> list[Any]:
         """Return the lines that compute, or raise for one that looks at what was computed of the arguments."""
@@ -483,7 +512,18 @@ class _Merger:
                 return first
             if isinstance(first, int | np.integer) and not isinstance(first, bool):
                 return Varying(values, self.solver.solve(tuple(int(v) for v in values)))
-        return Varying(values, _of_number(values, self.solver))
+        return Varying(values, self._recipe(values, line) or _of_number(values, self.solver))
+
+    def _recipe(self, values: Sequence[Any], line: Any) -> Expression | None:
+        """Return how windows are made again: ``("taps", name of a function, arguments)``."""
+        if not all(isinstance(v, Taps) and v.recipe is not None for v in values):
+            return None
+        kinds, args = zip(*(v.recipe for v in values), strict=True)
+        if len(set(kinds)) > 1:
+            return None
+        merged = tuple(self._merged(parts, line) for parts in zip(*args, strict=True))
+        known = all(not isinstance(a, Varying) or a.expression is not None for a in merged)
+        return ("taps", kinds[0], merged) if known else None
 
     def _prune(self) -> None:
         """Leave what the outputs and writes need."""

@@ -12,6 +12,7 @@ from ..autograd.grad_mode import no_grad
 from ..compiler.graph import Value
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
+from ..ops.pooling import RECIPES
 from .constants import Generated
 from .program import Program, is_step
 from .sizes import Varying, evaluate
@@ -142,6 +143,8 @@ def _now(value: Any, shapes: Mapping[int, Any]) -> Any:
                 f"a parameter was {', '.join(map(repr, value.values[:3]))} at different sizes of the dynamic axes, and "
                 "how it follows from them is not known: export the program with these axes static"
             )
+        if isinstance(said, tuple) and said[0] == "taps":
+            return RECIPES[said[1]](*(_now(a, shapes) for a in said[2]))
         if isinstance(said, tuple) and said[0] == "float":
             return float(evaluate(said[1], shapes)) ** said[2]
         return evaluate(said, shapes)

@@ -125,6 +125,7 @@ class Solver:
     def __init__(self) -> None:
         self.axes: dict[tuple[int, ...], tuple[int, int]] = {}  # the first value and axis of each vector
         self.inputs: list[tuple[tuple[int, ...], Expression]] = []
+        self.quotients: set[tuple[int, int, int]] = set()  # input, axis and divisor of those that were found
 
     def know(self, number: int, shape: Sequence[Any], is_input: bool = False) -> None:
         """Take in the shape of a value, its sizes ints or `Varying`."""
@@ -174,6 +175,7 @@ class Solver:
                 for shift in range(-step, step):
                     left = {v - (x + shift) // step for v, x in zip(vector, values, strict=True)}
                     if len(left) == 1:
+                        self.quotients.add((said[1], said[2], step))
                         yield _plus(("floordiv", _plus(said, shift), step), left.pop())
 
 

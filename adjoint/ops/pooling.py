@@ -142,6 +142,7 @@ def _windows(n: int, kernel: int, stride: int, padding: int, dilation: int, size
     index = np.arange(size)[:, None] * stride + np.arange(kernel) * dilation - padding
     taps = Taps.of(n, index, valid=(index >= 0) & (index < n))
     taps.window = (kernel, stride, padding, dilation)
+    taps.recipe = "windows", (n, kernel, stride, padding, dilation, size)
     return taps
 
 
@@ -158,7 +159,9 @@ def averages(n: int, kernel: int, stride: int, padding: int, size: int, include_
     else:
         count = np.minimum(end, n) - np.maximum(begin, 0)
     valid = (index >= 0) & (index < n)
-    return Taps.of(n, index, valid=valid, divide_out=None if (count == 1).all() else count)
+    taps = Taps.of(n, index, valid=valid, divide_out=None if (count == 1).all() else count)
+    taps.recipe = "averages", (n, kernel, stride, padding, size, include_pad, divisor)
+    return taps
 
 
 @functools.lru_cache(1024)
@@ -168,7 +171,13 @@ def adaptive(n: int, size: int, mean: bool) -> Taps:
     begin = i * n // max(size, 1)
     count = -((i + 1) * n // -max(size, 1)) - begin
     index = begin[:, None] + np.arange(count.max(initial=0))
-    return Taps.of(n, index, valid=index < (begin + count)[:, None], divide_out=count if mean else None)
+    taps = Taps.of(n, index, valid=index < (begin + count)[:, None], divide_out=count if mean else None)
+    taps.recipe = "adaptive", (n, size, mean)
+    return taps
+
+
+# What makes taps again for another size of the input: exported programs name these functions.
+RECIPES: dict[str, Callable[..., Taps]] = {"windows": _windows, "averages": averages, "adaptive": adaptive}
 
 
 def _pooled_size(n: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:

@@ -48,6 +48,7 @@ class Taps:
         "divide_out",
         "n_in",
         "n_out",
+        "recipe",
         "taps",
         "window",
     )
@@ -60,6 +61,7 @@ class Taps:
         self._transposed: Taps | None = None
         self._table: Any = None
         self.window: tuple[int, ...] | None = None  # kernel, stride, padding, dilation, where that says it all
+        self.recipe: tuple[str, tuple[Any, ...]] | None = None  # a function of `ops.pooling.RECIPES`, and its arguments
 
     @classmethod
     def of(

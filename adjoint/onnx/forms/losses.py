@@ -53,9 +53,7 @@ def _nll_loss(b: Builder, x: Any, target: Any, ignored: int, reduction: int) -> 
 def _cross_entropy(b: Builder, x: Any, target: Any, ignored: int, reduction: int, wide: bool) -> str:
     assert b.line is not None
     dtype = b.line.outputs[0].dtype
-    return _likelihood(
-        b, b.node("LogSoftmax", b.of(x, dtype), axis=1), len(x.shape), dtype, target, ignored, reduction
-    )
+    return _likelihood(b, b.node("LogSoftmax", b.of(x, dtype), axis=1), len(x.shape), dtype, target, ignored, reduction)
 
 
 def _likelihood(b: Builder, name: str, rank: int, dtype: Any, target: Any, ignored: int, reduction: int) -> str:

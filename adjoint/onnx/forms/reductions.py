@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compiler.graph import Value
 from ...export.sizes import Varying
-from ..builder import Builder, Unsupported
+from ..builder import Builder
 from .table import axes_of, form
 
 __all__: list[str] = []

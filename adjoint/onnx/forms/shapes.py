@@ -285,9 +285,7 @@ def _set_diagonal(b: Builder, x: Any, y: Any, offset: int, axis1: int, axis2: in
 def _with_elements(b: Builder, x: Value, y: Any, places: Any) -> str:
     """Write `y` where `places` says, which counts the elements of `x` in order."""
     flat = b.node("Reshape", b.of(x), b.ints([-1]))
-    new = (
-        b.node("Expand", b.of(y, x.dtype), b.ints(places.shape)) if np.shape(y) != places.shape else b.of(y, x.dtype)
-    )
+    new = b.node("Expand", b.of(y, x.dtype), b.ints(places.shape)) if np.shape(y) != places.shape else b.of(y, x.dtype)
     new = b.node("Reshape", new, b.ints([-1]))
     return b.reshaped(b.node("ScatterElements", flat, b.constant(places.reshape(-1)), new, axis=0), b.shape(x))
 
