@@ -7,7 +7,6 @@ does not is refused with the line of the program.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -289,6 +288,11 @@ def _roots(leaves: list[Any], axes: Any) -> tuple[list[Dim], dict[Dim, int]]:
     return list(sizes), sizes
 
 
+def _fits(dim: Dim, size: int) -> bool:
+    """Return whether a size, of at least two, is within the bounds."""
+    return max(dim.min or 0, 2) <= size and (dim.max is None or size <= dim.max)
+
+
 def _check_bounds(dim: Dim, size: int | None) -> None:
     low, high = dim.root.min, dim.root.max
     if size is not None and ((low is not None and size < low) or (high is not None and size > high)):
@@ -351,12 +355,13 @@ class _Merger:
         """
         found: set[tuple[Dim, int]] = set()
         numbers = {v.number: dims for v, dims in zip(self.program.inputs, self.program.dims, strict=True)}
-        for number, axis, step in self.solver.quotients:
-            root = numbers[number][axis].root
-            low, high = max(root.min or 0, 2), math.inf if root.max is None else root.max
-            sizes = [start[root] + by for near in range(1, 2 * step + 1) for by in (near, -near)]
-            found |= {(root, size) for size in [s for s in sizes if low <= s <= high][: step + 1]}
-        return found
+        steps = [(numbers[number][axis].root, step) for number, axis, step in self.solver.quotients]
+        if self.solver.exact:  # of windows: what follows from their numbers is told apart by sizes further away
+            found = {(root, size + by) for root, size in start.items() for by in (2, 5, 16, 33, size)}
+        for root, step in steps:
+            sizes = [start[root] + by for near in range(1, 4 * step) for by in (near, -near)]
+            found |= {(root, size) for size in [s for s in sizes if _fits(root, s)][: 2 * step + 2]}
+        return {(root, size) for root, size in found if _fits(root, size)}
 
     def _lines(self, graph: Graph) -> list[Any]:
         """Return the lines that compute, or raise for one that looks at what was computed of the arguments."""
@@ -428,6 +433,7 @@ class _Merger:
             for operands in zip(*(line.operands for line in same), strict=True):
                 if isinstance(operands[0], Value) and operands[0] not in self.now:
                     self._constant(operands, first)
+            self._suggest(same)
             given = [self._operand(o, first) for o in zip(*(line.operands for line in same), strict=True)]
             params = [self._merged(p, first) for p in zip(*(line.params for line in same), strict=True)]
             if len({len(line.outputs) for line in same}) > 1:
@@ -452,13 +458,28 @@ class _Merger:
         for graph in self.graphs:
             yield [line.operands[1] for line in graph.lines if line.op is WRITE][at]
 
+    def _suggest(self, same: Sequence[Any]) -> None:
+        """Tell the solver how many windows there are along the axes of a convolution or pooling."""
+        self.solver.suggested.clear()
+        first = same[0]
+        places = [_windows_of(line) for line in same]
+        if not all(places) or first.operands[0] not in self.now:
+            return
+        x = first.operands[0]
+        for i, parts in enumerate(zip(*places, strict=True)):
+            axis = len(x.shape) - len(places[0]) + i
+            if isinstance(self.program.shapes[x][axis], Varying):
+                lengths = tuple(line.operands[0].shape[axis] for line in same)
+                self.solver.suggest(tuple(p[0] for p in parts), lengths, ("axis", x.number, axis), *parts[0][1:])
+
     def _refuse_paths(self, lines: list[list[Any]]) -> None:
         for same in zip(*lines, strict=False):
             if len({(line.op.name, len(line.outputs)) for line in same}) > 1:
+                other = next((line.op.name for line in same if line.op.name != same[0].op.name), "")
                 raise ExportError(
                     f"the program calls {same[0].op.name} at {same[0].place} with some sizes of its dynamic axes, and "
-                    f"{next(line.op.name for line in same[1:] if line.op.name != same[0].op.name or True)} with others "
-                    "(a loop over a dynamic axis, or a branch on a size): make that axis static"
+                    f"{other or 'takes another number of results of it'} with others (a loop over a dynamic axis, or a "
+                    "branch on a size): make that axis static"
                 )
         last = max(lines, key=len)[-1]
         raise ExportError(
@@ -537,6 +558,24 @@ class _Merger:
         program.calls = kept[::-1]
         program.constants = {v: c for v, c in program.constants.items() if v in wanted}
         program.state = {name: v for name, v in program.state.items() if v in wanted}
+
+
+def _windows_of(line: Any) -> list[tuple[int, int, int]]:
+    """Return, for each axis, the number of windows, their stride, and what to add to the length before the division."""
+    if line.op.name == "conv":
+        stride, before, dilation, _, size = line.params
+        kernel = line.operands[1].shape[2:]
+        parts = zip(size, stride, before, dilation, kernel, strict=True)
+        return [(n, s, 2 * p - d * (k - 1) - 1) for n, s, p, d, k in parts]
+    plans = line.params[0] if line.params and isinstance(line.params[0], tuple) else ()
+    found = []
+    for plan in plans:
+        if not isinstance(plan, Taps) or plan.recipe is None or plan.recipe[0] == "adaptive":
+            return []
+        kind, (_, kernel, stride, padding, *rest) = plan.recipe
+        dilation = rest[0] if kind == "windows" else 1
+        found.append((plan.n_out, stride, 2 * padding - dilation * (kernel - 1) - 1))
+    return found
 
 
 def _of_number(values: Sequence[Any], solver: Solver) -> Expression | None:

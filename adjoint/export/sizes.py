@@ -125,6 +125,8 @@ class Solver:
     def __init__(self) -> None:
         self.axes: dict[tuple[int, ...], tuple[int, int]] = {}  # the first value and axis of each vector
         self.inputs: list[tuple[tuple[int, ...], Expression]] = []
+        self.suggested: dict[tuple[int, ...], Expression] = {}  # of the line that is being merged
+        self.exact = False  # whether a quotient was suggested
         self.quotients: set[tuple[int, int, int]] = set()  # input, axis and divisor of those that were found
 
     def know(self, number: int, shape: Sequence[Any], is_input: bool = False) -> None:
@@ -135,14 +137,26 @@ class Solver:
                     self.inputs.append((size.values, ("axis", number, axis)))
                 self.axes.setdefault(size.values, (number, axis))
 
+    def suggest(self, windows: tuple[int, ...], lengths: tuple[int, ...], axis: Expression, step: int, by: int) -> None:
+        """Note how a number of windows follows from the length of an axis, where one of the two ways gives it."""
+        for more in (by, by + step - 1):  # rounded down, or up
+            if all(n == (x + more) // step + 1 for n, x in zip(windows, lengths, strict=True)):
+                said = _plus(axis, more)
+                self.suggested[windows] = _plus(said if step == 1 else ("floordiv", said, step), 1)
+                self.exact |= step > 1
+                return
+
     def solve(self, vector: tuple[int, ...]) -> Expression | None:
         """Return an expression that has these values, or None."""
         if all(v == vector[0] for v in vector):
             return vector[0]
+        if vector in self.suggested:
+            return self.suggested[vector]
         if vector in self.axes:
             return ("axis", *self.axes[vector])
         known = [(values, ("axis", *place)) for values, place in self.axes.items()]
-        for base in (self.inputs, known):
+        distinct = [pair for pair in known if len(set(pair[0])) > 2]  # through two points goes any line
+        for base in (self.inputs, distinct):
             found = next(self._affine(vector, base), None) or next(self._products(vector, base), None)
             if found is not None:
                 return found

@@ -106,7 +106,7 @@ class ONNXProgram:
         return model
 
     def apply_weights(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace parameters and buffers by those of a ``state_dict()``; names that the graph does not have are left out."""
+        """Replace parameters and buffers by those of a ``state_dict()``; unknown names are left out."""
         for name, value in state_dict.items():
             if name not in self._state:
                 continue
@@ -199,7 +199,9 @@ def export(
         not in the file are inputs.
     custom_translation_table, export_modules_as_functions
         Not supported.
-    dynamo, report, profile, dump_exported_program, artifacts_dir, operator_export_type, custom_opsets, autograd_inlining
+    dynamo, report, profile, dump_exported_program, artifacts_dir
+        Without effect, for programs that pass them.
+    operator_export_type, custom_opsets, autograd_inlining
         Without effect, for programs that pass them.
     training
         True, or torch's ``TrainingMode.TRAINING`` or ``PRESERVE``: leave the module in the mode it is in.
