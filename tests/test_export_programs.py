@@ -139,9 +139,9 @@ N, T, H, W = Dim("n"), Dim("t"), Dim("h", min=32, max=128), Dim("w", min=32, max
         (lambda x: adjoint.stack([x, x + adjoint.arange(x.shape[1])]), [(4, 2), (2, 5)], {0: N, 1: T}),
         (lambda x: x.new_zeros(x.shape[0] * 2) + x.shape[0] ** 2, [(3, 4), (5, 4)], {0: N}),
         (lambda x: x.reshape(x.shape[0], x.shape[1] // 4, 4).sum(-1), [(3, 8), (2, 20)], {1: 4 * Dim("patches"), 0: N}),
-        (lambda x: nn.functional.max_pool2d(x, 3, 2, 1, ceil_mode=True), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
-        (lambda x: nn.functional.avg_pool2d(x, 2, count_include_pad=False), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
-        (lambda x: nn.functional.adaptive_avg_pool2d(x, 3), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
+        (nn.MaxPool2d(3, 2, 1, ceil_mode=True), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
+        (nn.AvgPool2d(2, count_include_pad=False), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
+        (nn.AdaptiveAvgPool2d(3), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
         (lambda x: nn.functional.one_hot((x[0] > 0).long(), 3), [(2, 4), (2, 9)], {1: T}),
     ],
 )  # fmt: skip

@@ -36,7 +36,7 @@ def save(model: Any, weights: dict[str, Any], path: Any, external: bool | None) 
         external = total > MOST_INLINE and not opened
     if not external and total > MOST_INLINE:
         raise ValueError(
-            f"the model takes {total} bytes, and an ONNX file holds less than 2 GiB: give a path, and external_data=True"
+            f"the model takes {total} bytes, and an ONNX file holds less than 2 GiB: give a path, external_data=True"
         )
     data = target.with_name(f"{target.name}.data") if external else None
     headers, offset, outside = [], 0, []

@@ -123,9 +123,8 @@ def _masked_scatter(b: Builder, x: Any, y: Any, mask: Any) -> str:
     order = b.node("CumSum", b.cast(flat, np.int64), b.constant(0, np.int64))
     place = b.node("Max", b.node("Sub", order, b.constant(1, np.int64)), b.constant(0, np.int64))
     source = b.node("Reshape", b.of(y, x.dtype), b.ints([-1]))
-    taken = b.node(
-        "Gather", source, b.node("Min", place, b.node("Sub", b.node("Size", source), b.constant(1, np.int64))), axis=0
-    )
+    last = b.node("Sub", b.node("Size", source), b.constant(1, np.int64))
+    taken = b.node("Gather", source, b.node("Min", place, last), axis=0)
     return b.node("Where", chosen, b.node("Reshape", taken, shape), b.of(x))
 
 
