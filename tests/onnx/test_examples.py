@@ -16,9 +16,9 @@ import adjoint
 
 pytest.importorskip("onnx", reason="the onnx package is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-from adjoint.onnx import OnnxExporterError, export, load  # noqa: E402
+from adjoint.onnx import OnnxExporterError, export, load
 
-from .test_export import check  # noqa: E402
+from .test_export import check
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
