@@ -144,15 +144,15 @@ class ExportedProgram:
         program = self.program
         inputs = [InputSpec(InputKind.PARAMETER, TensorArgument(_argument("p", n)), n) for n in parameters]
         for n in self._buffers:
-            argument = TensorArgument(_argument("b", n))
-            inputs.append(InputSpec(InputKind.BUFFER, argument, n, n not in self.buffers_apart))
+            buffer = TensorArgument(_argument("b", n))
+            inputs.append(InputSpec(InputKind.BUFFER, buffer, n, n not in self.buffers_apart))
         for n in self.constants:
             if n not in self.buffers_apart:
                 inputs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(_argument("c", n)), n))
         tensors = iter(program.input_names)
         for given in program.given:
-            argument = TensorArgument(next(tensors)) if isinstance(given, Value) else ConstantArgument("", given)
-            inputs.append(InputSpec(InputKind.USER_INPUT, argument, None))
+            user = TensorArgument(next(tensors)) if isinstance(given, Value) else ConstantArgument("", given)
+            inputs.append(InputSpec(InputKind.USER_INPUT, user, None))
         targets = {v: (name, OutputKind.BUFFER_MUTATION) for name, v in program.state.items()}
         targets |= {v: (name, OutputKind.PARAMETER_MUTATION) for v, (name, _) in targets.items() if name in parameters}
         for v, name in zip(program.inputs, program.input_names, strict=True):

@@ -294,7 +294,7 @@ class _Reader:
     def call(self, said: dict[str, Any]) -> Call:
         """Return a line, whose op must be one that there is."""
         name = said["op"]
-        op = _STEPS.get(name) or getattr(registry.get(name), "op", registry.get(name))
+        op: Any = _STEPS.get(name) or getattr(registry.get(name), "op", registry.get(name))
         if op is None or name in _REFUSED:
             raise FileFormatError(f"the program calls {name!r:.40}, which this version of adjoint does not have")
         operands, params = ([self.parse(v) for v in said[part]] for part in ("operands", "params"))

@@ -35,7 +35,8 @@ def captured_as_far_as_possible(
     for number, axis in left:
         by_size.setdefault(tensors[number].array.shape[axis], []).append((number, axis))
     groups += [axes for axes in by_size.values() if len(axes) > 1]
-    best, accepted = None, []
+    best: Program | None = None
+    accepted: list[list[_Axis]] = []
     for group in groups:
         found = _tried(module, args, kwargs, dynamic, [*accepted, group])
         if found is not None:

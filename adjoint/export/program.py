@@ -154,7 +154,7 @@ class _Pass(Tracer):
         hot: Any = is_class_p(reshape_p(labels, (*labels.shape, 1)), classes)
         return cast_p(hot, np.dtype(np.int64)).array
 
-    def cut(self, x: TensorBase, out: Any, how: str) -> None:
+    def cut(self, x: Any, out: Any, how: str) -> None:
         """Write down that gradients stop: what `detach` gives gets memory of its own, to be told apart by."""
         super().cut(x, out, how)
         if self.depth or how != "detach()" or type(x.array) is not np.ndarray or type(out.array) is not np.ndarray:

@@ -300,3 +300,18 @@ def test_losses_with_labels_to_be_ignored(tmp_path: Path) -> None:
 def test_labels_as_vectors(tmp_path: Path) -> None:
     calls = [(adjoint.tensor(labels),) for labels in ([1, 2], [0, 4, 3])]
     check(lambda x: nn.functional.one_hot(x, 5), tmp_path / "m.onnx", *calls, dynamic_axes={"x": [0]})
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.Upsample(scale_factor=3, mode="bilinear", align_corners=True),
+        nn.Upsample(scale_factor=2, mode="nearest-exact"),
+        nn.Sequential(nn.Conv2d(2, 3, 3, 2, 1), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.Flatten(2)),
+    ],
+)  # fmt: skip
+def test_images_of_any_size(layer: Any, tmp_path: Path) -> None:
+    size = Dim("height", min=8, max=64), Dim("width", min=8, max=64)
+    calls = [(adjoint.randn(1, 2, *sizes),) for sizes in ((16, 12), (24, 20), (9, 17))]
+    check(layer.eval(), tmp_path / "m.onnx", *calls, dynamic_shapes=({2: size[0], 3: size[1]},))

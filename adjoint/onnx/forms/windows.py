@@ -154,18 +154,38 @@ for _kind in ("adaptive_avg_pool", "reflect_pad", "replicate_pad", "circular_pad
       "upsample_trilinear3d", "upsample_bicubic2d", "upsample_bilinear2d_aa", "upsample_bicubic2d_aa")  # fmt: skip
 def _upsample(b: Builder, x: Any, plans: Any) -> str:
     assert b.line is not None
-    if not isinstance(plans, Varying):
+    if not any(isinstance(p, Varying) for p in plans):
         return _weighted(b, x, plans)
-    runs = _plans(plans)
-    scales = {p.n_out / p.n_in for plan in runs for p in plan if p is not None}
-    if len(scales) != 1 or "nearest" not in b.line.name:
-        raise Unsupported("resizing of dynamic sizes other than to the nearest element by one factor")
-    lead = len(x.shape) - len(runs)
-    factors = np.array([1.0] * lead + [scales.pop()] * len(runs), np.float32)
-    return b.node(
-        "Resize", b.of(x), "", b.constant(factors), mode="nearest", coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )  # fmt: skip
+    runs = [p for plan in plans for p in _runs(plan) if p is not None]
+    way = next((w for w in _WAYS if all(np.allclose(_matrix(p), _resized(w, p), atol=1e-6) for p in runs)), None)
+    if way is None:
+        raise Unsupported("resizing of dynamic sizes otherwise than ONNX's Resize does it")
+    kind, place = way
+    nearest = {"nearest_mode": "floor" if place == "asymmetric" else "round_prefer_ceil"} if kind == "nearest" else {}
+    size = b.ints(b.shape(b.line.outputs[0]))
+    return b.node("Resize", b.of(x), "", "", size, mode=kind, coordinate_transformation_mode=place, **nearest)
+
+
+_WAYS = (("nearest", "asymmetric"), ("nearest", "half_pixel"), ("linear", "half_pixel"), ("linear", "align_corners"))
+
+
+def _resized(way: tuple[str, str], plan: Taps) -> Any:
+    """Return the matrix of a way of ONNX's to resize an axis to a size."""
+    kind, place = way
+    i, n = np.arange(plan.n_out), plan.n_in
+    if place == "align_corners":
+        at = i * (n - 1) / max(plan.n_out - 1, 1)
+    else:
+        at = i * n / plan.n_out if place == "asymmetric" else (i + 0.5) * n / plan.n_out - 0.5
+    matrix = np.zeros((plan.n_out, n))
+    if kind == "nearest":
+        source = np.floor(at if place == "asymmetric" else at + 0.5).astype(int)
+        matrix[i, np.clip(source, 0, n - 1)] = 1
+        return matrix
+    low = np.floor(at).astype(int)
+    np.add.at(matrix, (i, np.clip(low, 0, n - 1)), 1 - (at - low))
+    np.add.at(matrix, (i, np.clip(low + 1, 0, n - 1)), at - low)
+    return matrix
 
 
 @form("grid_sampler_2d")
