@@ -141,6 +141,8 @@ N, T, H, W = Dim("n"), Dim("t"), Dim("h", min=32, max=128), Dim("w", min=32, max
         (lambda x: x.reshape(x.shape[0], x.shape[1] // 4, 4).sum(-1), [(3, 8), (2, 20)], {1: 4 * Dim("patches"), 0: N}),
         (nn.MaxPool2d(3, 2, 1, ceil_mode=True), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
         (nn.AvgPool2d(2, count_include_pad=False), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
+        (nn.Upsample(scale_factor=2, mode="bilinear"), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
+        (nn.ReflectionPad2d(2), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
         (nn.AdaptiveAvgPool2d(3), [(1, 2, 64, 40), (1, 2, 35, 97)], {2: H, 3: W}),
         (lambda x: nn.functional.one_hot((x[0] > 0).long(), 3), [(2, 4), (2, 9)], {1: T}),
     ],

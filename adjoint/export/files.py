@@ -21,8 +21,7 @@ from ..compiler.graph import Form, Step, Value
 from ..compiler.memory import put_region, take_region
 from ..core.nodes import registry, wrap
 from ..nn.parameter import Parameter
-from ..ops.pooling import RECIPES
-from ..ops.windows import Taps
+from ..ops.windows import RECIPES, Taps
 from ..serialization import safetensors
 from ..serialization.safetensors import parsed_json
 from ..serialization.sources import FileFormatError, replacing

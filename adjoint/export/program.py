@@ -570,7 +570,7 @@ def _windows_of(line: Any) -> list[tuple[int, int, int]]:
     plans = line.params[0] if line.params and isinstance(line.params[0], tuple) else ()
     found = []
     for plan in plans:
-        if not isinstance(plan, Taps) or plan.recipe is None or plan.recipe[0] == "adaptive":
+        if not isinstance(plan, Taps) or plan.recipe is None or plan.recipe[0] not in ("windows", "averages"):
             return []
         kind, (_, kernel, stride, padding, *rest) = plan.recipe
         dilation = rest[0] if kind == "windows" else 1

@@ -12,7 +12,7 @@ from ..autograd.grad_mode import no_grad
 from ..compiler.graph import Value
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
-from ..ops.pooling import RECIPES
+from ..ops.windows import RECIPES
 from .constants import Generated
 from .program import Program, is_step
 from .sizes import Varying, evaluate
