@@ -307,7 +307,8 @@ def test_labels_as_vectors(tmp_path: Path) -> None:
     [
         nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2, mode="bilinear"),
         nn.Upsample(scale_factor=3, mode="bilinear", align_corners=True),
-        nn.Upsample(scale_factor=2, mode="nearest-exact"),
+        nn.Upsample(scale_factor=2, mode="nearest-exact"), nn.ReflectionPad2d((1, 2, 3, 0)), nn.ReplicationPad2d(2),
+        nn.CircularPad2d(1),
         nn.Sequential(nn.Conv2d(2, 3, 3, 2, 1), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.Flatten(2)),
     ],
 )  # fmt: skip

@@ -145,8 +145,23 @@ def _weighted(b: Builder, x: Any, plans: Any) -> str:
     return name
 
 
-for _kind in ("adaptive_avg_pool", "reflect_pad", "replicate_pad", "circular_pad"):
-    form(*(f"{_kind}{rank}d" for rank in (1, 2, 3)))(_weighted)
+form("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")(_weighted)
+
+
+@form("reflect_pad1d", "reflect_pad2d", "reflect_pad3d", "replicate_pad1d", "replicate_pad2d", "replicate_pad3d",
+      "circular_pad1d", "circular_pad2d", "circular_pad3d")  # fmt: skip
+def _edge_pad(b: Builder, x: Any, plans: Any) -> str:
+    if not any(isinstance(p, Varying) for p in plans):
+        return _weighted(b, x, plans)
+    known = [{p.recipe[1][:1] + p.recipe[1][2:] for p in _runs(plan)} for plan in plans]
+    modes = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    mode = modes.get(next(iter(known[0]))[0])
+    if mode is None or any(len(k) > 1 for k in known) or (mode == "wrap" and b.opset < 19):
+        raise Unsupported("padding whose width depends on a dynamic size")
+    widths = [next(iter(k))[1:] for k in known]
+    lead = [0] * (len(x.shape) - len(plans))
+    pads = [*lead, *(w[0] for w in widths), *lead, *(w[1] for w in widths)]
+    return b.node("Pad", b.of(x), b.ints(pads), mode=mode)
 
 
 @form("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_nearest_exact1d",
