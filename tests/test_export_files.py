@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -89,7 +90,11 @@ def test_a_file_needs_no_class_and_no_pickle(tmp_path: Path) -> None:
         "out = adjoint.export.load('m.pt2').module()(adjoint.from_numpy(numpy.load('x.npy')))\n"
         "numpy.save('y.npy', out['rows'].detach().numpy()); print('pickle' in sys.modules and 'Model' in dir())\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    path = os.pathsep.join(filter(None, (str(Path(adjoint.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x)["rows"].detach().numpy(), rtol=1e-6)
 
@@ -140,6 +145,10 @@ def test_damaged_files_are_refused() -> None:
         (lambda p: p.update(takes={"tuple": []}), "structure of arguments"),
         (lambda p: p["state"].update({"conv.weight": p["state"]["conv.bias"]}), "before it is made|has another"),
         (lambda p: p.pop("calls"), "damaged: KeyError"),
+        (lambda p: p["calls"][0].update(op="as_strided"), "'as_strided', which this version"),
+        (lambda p: p.update(writes=[[p["calls"][-1]["outputs"][0], 1]]), "made by no line"),
+        (lambda p: p["calls"][-1].update(params=[{"recipe": "os.system", "args": [], "first": 1}]), "unknown windows"),
+        (lambda p: p["calls"][-1].update(params=[{"size": ["pow", 1, 1], "first": 1}]), "unknown arithmetic"),
     ],
 )  # fmt: skip
 def test_inconsistent_programs_are_refused(change: Any, message: str) -> None:
@@ -154,6 +163,62 @@ def test_inconsistent_programs_are_refused(change: Any, message: str) -> None:
         archive.writestr("weights.safetensors", weights)
     with pytest.raises(FileFormatError, match=message):
         load(io.BytesIO(changed.getvalue()))
+
+
+def test_zip_bombs_are_refused() -> None:
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("program.json", b" " * (1 << 24))
+    assert len(bomb.getvalue()) < 1 << 15
+    with pytest.raises(FileFormatError, match="compressed or encrypted"):
+        load(io.BytesIO(bomb.getvalue()))
+
+
+def test_programs_with_parts_exchanged() -> None:
+    """Programs in which values of the JSON were replaced, exchanged or removed: refused, or loaded; what runs ends."""
+    model = nn.Sequential(Rows(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4, 3)).eval()
+    file = io.BytesIO()
+    save(export(model, (adjoint.ones(3, 1, 4, 4),), dynamic_shapes=({0: "n"},)), file)
+    with zipfile.ZipFile(io.BytesIO(file.getvalue())) as archive:
+        whole, weights = archive.read("program.json"), archive.read("weights.safetensors")
+    random = np.random.default_rng(0)
+    values = [None, -1, 10**6, 1 << 63, 1e308, "", "conv", "max_pool2d", "take_region", [], {}, {"value": 1},
+              {"size": ["mul", ["axis", 1, 0], 1 << 62], "first": 3}, {"slice": [None, None, 0]}]  # fmt: skip
+    refused = 0
+    for _ in range(300):
+        program = json.loads(whole)
+        places = list(_places(program))
+        holder, key = places[random.integers(len(places))]
+        other = places[random.integers(len(places))]
+        kind = random.integers(3)
+        holder[key] = values[random.integers(len(values))] if kind else json.loads(json.dumps(other[0][other[1]]))
+        changed = io.BytesIO()
+        with zipfile.ZipFile(changed, "w") as archive:
+            archive.writestr("program.json", json.dumps(program))
+            archive.writestr("weights.safetensors", weights)
+        try:
+            module = load(io.BytesIO(changed.getvalue())).module()
+        except FileFormatError:
+            refused += 1
+            continue
+        try:
+            module(adjoint.ones(3, 1, 4, 4))
+        except Exception:  # ops refuse arguments that make no sense
+            continue
+    assert refused > 100
+
+
+class Rows(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return adjoint.cat([x, x.detach() * 2])[: x.shape[0]]
+
+
+def _places(held: Any) -> Any:
+    """Yield every place of nested lists and dicts: what holds it, and its key."""
+    for key in held if isinstance(held, dict) else range(len(held)):
+        yield held, key
+        if isinstance(held[key], dict | list):
+            yield from _places(held[key])
 
 
 # --- jit.trace ----------------------------------------------------------------------------------------

@@ -1,8 +1,14 @@
 """Programs as fixed lists of primitives: ``export`` runs a module once, and what it did can be read, saved and run."""
 
-from .exported import ExportedProgram, ExportGraphSignature, export
+from ..tree import register_dataclass
+from .exported import ExportedProgram, export
 from .files import load, save
+from .graph_signature import ExportGraphSignature
 from .program import ExportError
-from .sizes import Dim
+from .shapes import ShapesCollection
+from .sizes import Dim, dims
 
-__all__ = ["Dim", "ExportError", "ExportGraphSignature", "ExportedProgram", "export", "load", "save"]
+__all__ = [
+    "Dim", "ExportError", "ExportGraphSignature", "ExportedProgram", "ShapesCollection", "dims", "export", "load",
+    "register_dataclass", "save",
+]  # fmt: skip

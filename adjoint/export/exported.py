@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import operator
-from typing import Any, NoReturn
+from collections.abc import Collection
+from typing import Any, NamedTuple, NoReturn
 
 from .. import tree
 from ..compiler.graph import Value
@@ -12,22 +14,22 @@ from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..nn.modules.module import Module
 from ..utils._python_dispatch import operator_of
-from .program import Program, captured, is_step, names_of_inputs
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from .hints import captured_as_far_as_possible
+from .program import Program, is_step, names_of_inputs
 from .running import run
 from .shapes import dynamic_shapes_of
 from .sizes import Dim, Varying
 
-__all__ = ["ExportGraphSignature", "ExportedProgram", "ProgramModule", "export"]
-
-
-class ExportGraphSignature:
-    """Which inputs of a graph are parameters and buffers, and which the caller's."""
-
-    def __init__(self, parameters: list[str], buffers: list[str], inputs: list[str], outputs: list[str]) -> None:
-        self.parameters, self.buffers = tuple(parameters), tuple(buffers)
-        self.user_inputs, self.user_outputs = tuple(inputs), tuple(outputs)
-        self.inputs_to_parameters = {_argument("p", name): name for name in parameters}
-        self.inputs_to_buffers = {_argument("b", name): name for name in buffers}
+__all__ = ["ExportedProgram", "ProgramModule", "Range", "export"]
 
 
 def _argument(kind: str, name: str) -> str:
@@ -40,23 +42,55 @@ class ProgramModule(Module):
     def __init__(self, exported: ExportedProgram) -> None:
         super().__init__()
         self.__dict__["_exported"] = exported
-        for name, tensor in exported.state_dict.items():
+        held = {**exported.state_dict, **exported.buffers_apart}
+        for name, tensor in held.items():
             home: Module = self
             *path, last = name.split(".")
             for part in path:
                 if part not in home._modules:
                     home.add_module(part, Module())
                 home = home._modules[part]  # type: ignore[assignment]
-            if name in exported.graph_signature.parameters:
+            if name in exported.graph_signature.inputs_to_parameters.values():
                 home.register_parameter(last, tensor)
             else:
-                home.register_buffer(last, tensor)
+                home.register_buffer(last, tensor, persistent=name in exported.state_dict)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the list."""
         exported: ExportedProgram = self.__dict__["_exported"]
         state = {**exported.constants, **dict(self.named_parameters()), **dict(self.named_buffers())}
         return run(exported.program, state, args, kwargs)
+
+    def train(self, mode: bool = True) -> NoReturn:  # type: ignore[override]
+        """Raise: the list is that of the mode in which the module was exported."""
+        raise NotImplementedError(
+            f"Calling {'train' if mode else 'eval'}() is not supported yet. An exported program does what the module "
+            "did in the mode that it was in: export it in that mode"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProgramModule:
+        """Return a module with parameters and buffers of its own, which runs the same list."""
+        made = ProgramModule(self.__dict__["_exported"])
+        for mine, its in zip(self.modules(), made.modules(), strict=True):
+            for name, parameter in mine._parameters.items():
+                its._parameters[name] = copy.deepcopy(parameter, memo)
+            for name, buffer in mine._buffers.items():
+                its._buffers[name] = copy.deepcopy(buffer, memo)
+        return made
+
+
+class CallSpec(NamedTuple):
+    """The structures of the arguments, as ``(args, kwargs)``, and of the result."""
+
+    in_spec: Any
+    out_spec: Any
+
+
+class Range(NamedTuple):
+    """The bounds of a dynamic size; `upper` None: any."""
+
+    lower: int
+    upper: int | None
 
 
 class ExportedProgram:
@@ -67,11 +101,15 @@ class ExportedProgram:
     program
         The list, with sizes that vary as expressions of others.
     state_dict
-        The parameters and buffers, by name.
+        The parameters and buffers, by name; buffers that are not persistent are among `constants`.
+    constants
+        Tensors that go with the program and are not in `state_dict`.
     graph, graph_signature
         The list as a graph that programs read, and what its inputs are.
     range_constraints
         By the name of each dynamic size, its bounds.
+    call_spec
+        The structures of arguments and result.
 
     Examples
     --------
@@ -83,18 +121,51 @@ class ExportedProgram:
     adjoint.Size([1, 3])
     """
 
-    def __init__(self, program: Program, parameters: dict[str, Any], buffers: dict[str, Any], example: Any) -> None:
+    dialect = "TRAINING"
+
+    def __init__(
+        self, program: Program, parameters: dict[str, Any], buffers: dict[str, Any], example: Any,
+        apart: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self.program, self.example_inputs = program, example
-        self.state_dict = {**parameters, **buffers}
+        self._buffers = buffers
+        self.buffers_apart = {n: t for n, t in buffers.items() if n in apart}
+        self.state_dict = {**parameters, **{n: t for n, t in buffers.items() if n not in apart}}
         # tensors that the program finds outside of the module: they go with it, under names of their own
-        self.constants = {
-            n: program.tensors[n] for n in program.state if n not in self.state_dict and n in program.tensors
-        }
-        self.graph = _graph(program, list(parameters), list(buffers), self.constants)
-        outputs = [str(n) for n in tree.tree_leaves(list(self.graph.nodes)[-1].args[0])]
-        self.graph_signature = ExportGraphSignature(list(parameters), list(buffers), program.input_names, outputs)
+        outside = [n for n in program.state if n not in self.state_dict and n not in buffers]
+        self.constants = {**self.buffers_apart, **{n: program.tensors[n] for n in outside if n in program.tensors}}
+        self.graph, names = _graph(program, list(parameters), list(buffers), self.constants)
+        self.graph_signature = self._signature(list(parameters), names)
+        self.call_spec = CallSpec(program.takes, program.returns)
         dims = [dim.root for axes in program.dims for dim in axes.values()]
-        self.range_constraints = {dim.__name__: (dim.min or 0, dim.max) for dim in dims}
+        self.range_constraints = {dim.__name__: Range(dim.min or 0, dim.max) for dim in dims}
+
+    def _signature(self, parameters: list[str], names: dict[Any, str]) -> ExportGraphSignature:
+        program = self.program
+        inputs = [InputSpec(InputKind.PARAMETER, TensorArgument(_argument("p", n)), n) for n in parameters]
+        for n in self._buffers:
+            buffer = TensorArgument(_argument("b", n))
+            inputs.append(InputSpec(InputKind.BUFFER, buffer, n, n not in self.buffers_apart))
+        for n in self.constants:
+            if n not in self.buffers_apart:
+                inputs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(_argument("c", n)), n))
+        tensors = iter(program.input_names)
+        for given in program.given:
+            user = TensorArgument(next(tensors)) if isinstance(given, Value) else ConstantArgument("", given)
+            inputs.append(InputSpec(InputKind.USER_INPUT, user, None))
+        targets = {v: (name, OutputKind.BUFFER_MUTATION) for name, v in program.state.items()}
+        targets |= {v: (name, OutputKind.PARAMETER_MUTATION) for v, (name, _) in targets.items() if name in parameters}
+        for v, name in zip(program.inputs, program.input_names, strict=True):
+            targets[v] = (name, OutputKind.USER_INPUT_MUTATION)
+        outputs = [
+            OutputSpec(targets[target][1], TensorArgument(names.get(value, "")), targets[target][0])
+            for target, value in program.writes
+            if target in targets
+        ]
+        for o in program.outputs:
+            result = TensorArgument(names.get(o, "")) if isinstance(o, Value) else ConstantArgument("", _first(o))
+            outputs.append(OutputSpec(OutputKind.USER_OUTPUT, result, None))
+        return ExportGraphSignature(inputs, outputs)
 
     @property
     def graph_module(self) -> GraphModule:
@@ -115,11 +186,19 @@ class ExportedProgram:
 
     def buffers(self) -> Any:
         """Return the buffers."""
-        return iter([self.state_dict[name] for name in self.graph_signature.buffers])
+        return iter(self._buffers.values())
 
     def named_buffers(self) -> Any:
         """Return the buffers with their names."""
-        return iter([(name, self.state_dict[name]) for name in self.graph_signature.buffers])
+        return iter(self._buffers.items())
+
+    @property
+    def tensor_constants(self) -> dict[str, Any]:
+        """The tensors that are not in `state_dict`."""
+        return self.constants
+
+    def validate(self) -> None:
+        """Do nothing: a program is checked as it is made."""
 
     def run_decompositions(self, *args: Any, **kwargs: Any) -> ExportedProgram:
         """Return the program itself: it is made of primitives already."""
@@ -135,9 +214,12 @@ class ExportedProgram:
         return f"ExportedProgram:\n{self.graph}"
 
 
-def _graph(program: Program, parameters: list[str], buffers: list[str], constants: dict[str, Any]) -> Graph:
-    """Return the list of primitives as a graph that programs can read, with the sizes of the example."""
-    graph, found = Graph(), {}
+def _graph(
+    program: Program, parameters: list[str], buffers: list[str], constants: dict[str, Any]
+) -> tuple[Graph, dict[Any, str]]:
+    """Return the list of primitives as a graph that programs can read, with the sizes of the example, and names."""
+    graph = Graph()
+    found: dict[Any, Any] = {}
     for kind, names in (("p", parameters), ("b", buffers)):
         for name in names:
             node = graph.placeholder(_argument(kind, name))
@@ -145,7 +227,6 @@ def _graph(program: Program, parameters: list[str], buffers: list[str], constant
                 found[program.state[name]] = node
     for value, name in zip(program.inputs, program.input_names, strict=True):
         found[value] = graph.placeholder(name)
-    shapes = {v.number: tuple(_first(s) for s in sizes) for v, sizes in program.shapes.items()}
 
     def node_of(operand: Any) -> Any:
         if not isinstance(operand, Value):
@@ -167,9 +248,8 @@ def _graph(program: Program, parameters: list[str], buffers: list[str], constant
             node = graph.call_function(target, (*operands, *params), name=target._opname)
         for at, value in enumerate(call.outputs):
             found[value] = graph.call_function(operator.getitem, (node, at)) if call.op.outputs else node
-    del shapes
-    graph.output(tuple(node_of(o) for o in program.outputs))
-    return graph
+    graph.output(tuple(node_of(o) for o in (*(v for _, v in program.writes), *program.outputs)))
+    return graph, {value: node.name for value, node in found.items()}
 
 
 def _first(value: Any) -> Any:
@@ -223,9 +303,19 @@ def export(
 
 def exported(mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Any) -> ExportedProgram:
     """Return a module or function as a program."""
-    program = captured(mod, args, kwargs, dynamic)
+    program = captured_as_far_as_possible(mod, args, kwargs, dynamic)
     leaves = [v for v in tree.tree_leaves((args, kwargs)) if isinstance(v, TensorBase)]
     program.input_names = names_of_inputs(mod, args, kwargs, len(leaves))
     parameters = dict(mod.named_parameters()) if isinstance(mod, Module) else {}
     buffers = dict(mod.named_buffers()) if isinstance(mod, Module) else {}
-    return ExportedProgram(program, parameters, buffers, (args, kwargs))
+    return ExportedProgram(program, parameters, buffers, (args, kwargs), _not_persistent(mod))
+
+
+def _not_persistent(module: Any) -> set[str]:
+    """Return the names of buffers that are not in ``state_dict()``."""
+    if not isinstance(module, Module):
+        return set()
+    found = set()
+    for path, child in module.named_modules():
+        found |= {f"{path}.{name}" if path else name for name in child._non_persistent_buffers_set}
+    return found

@@ -20,13 +20,13 @@ from ..compiler.graph import Form, Step, Value
 from ..compiler.memory import put_region, take_region
 from ..core.nodes import registry, wrap
 from ..nn.parameter import Parameter
-from ..ops.windows import Taps
+from ..ops.windows import RECIPES, Taps
 from ..serialization import safetensors
 from ..serialization.safetensors import parsed_json
 from ..serialization.sources import FileFormatError, replacing
 from .constants import Generated
 from .exported import ExportedProgram
-from .program import Call, ExportError, Program, is_step
+from .program import DETACH, Call, ExportError, Program, is_step
 from .sizes import Dim, Varying
 
 __all__ = ["VERSION", "load", "save"]
@@ -34,7 +34,9 @@ __all__ = ["VERSION", "load", "save"]
 VERSION = 1  # of the format: later versions of adjoint read all earlier ones
 _FORMAT = "adjoint.export"
 _PROGRAM, _WEIGHTS = "program.json", "weights.safetensors"
-_STEPS: dict[str, Step] = {"take_region": take_region, "put_region": put_region}
+_STEPS: dict[str, Step] = {"take_region": take_region, "put_region": put_region, "detach": DETACH}
+# A look at any part of memory: a program that does so is written down as `take_region`, which checks its bounds.
+_REFUSED = frozenset(("as_strided",))
 _MOST_BYTES = 1 << 40
 
 
@@ -63,6 +65,9 @@ class _Writer:
                     f"a parameter is {', '.join(map(repr, value.values[:3]))} at different sizes of the dynamic axes, "
                     "and how it follows from them is not known: export the program with these axes static"
                 )
+            if isinstance(value.expression, tuple) and value.expression[0] == "taps":
+                _, recipe, args = value.expression
+                return {"recipe": recipe, "args": [self.value(a) for a in args], "first": self.value(value.values[0])}
             return {"size": _said(value.expression), "first": self.value(value.values[0])}
         if type(value) in (tuple, list):
             return {"tuple" if type(value) is tuple else "list": [self.value(v) for v in value]}
@@ -144,10 +149,15 @@ def save(ep: ExportedProgram, f: Any, *, extra_files: Mapping[str, Any] | None =
         for v, name, dims in zip(program.inputs, program.input_names, program.dims, strict=True)
     ]
     said["state"] = {name: v.number for name, v in program.state.items()}
-    kinds = {name: isinstance(t, Parameter) for name, t in ep.state_dict.items()}
+    held = {**ep.state_dict, **ep.buffers_apart}
     said["weights"] = {
-        n: {"parameter": p, "requires_grad": bool(ep.state_dict[n].requires_grad)} for n, p in kinds.items()
-    }
+        n: {
+            "parameter": isinstance(t, Parameter), "requires_grad": bool(t.requires_grad),
+            "persistent": n not in ep.buffers_apart,
+        }
+        for n, t in held.items()
+    }  # fmt: skip
+    said["writes"] = [[target.number, value.number] for target, value in program.writes]
     said["alike"] = program.alike
     said["constants"] = {str(v.number): w.constant(c) for v, c in program.constants.items()}
     said["calls"] = [_call(w, call) for call in program.calls]
@@ -155,7 +165,7 @@ def save(ep: ExportedProgram, f: Any, *, extra_files: Mapping[str, Any] | None =
     said["given"] = [w.value(g) for g in program.given]
     said["takes"] = _tree(program.takes.unflatten(list(range(program.takes.num_leaves))))
     said["returns"] = _tree(program.returns.unflatten(list(range(program.returns.num_leaves))))
-    weights = {**{n: t.detach() for n, t in ep.state_dict.items()}, **ep.constants, **w.arrays}
+    weights = {**{n: t.detach() for n, t in held.items()}, **ep.constants, **w.arrays}
     with replacing(f) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_PROGRAM, json.dumps(said, allow_nan=False))
         archive.writestr(_WEIGHTS, safetensors.save(weights))
@@ -200,6 +210,10 @@ class _Reader:
         kind, held = _only(said)
         if kind == "size":
             return Varying((self.parse(said["first"]),), self.expression(held))
+        if kind == "recipe":
+            if held not in RECIPES:
+                raise FileFormatError(f"unknown windows {held!r:.40}")
+            return Varying((self.parse(said["first"]),), ("taps", held, tuple(map(self.parse, said["args"]))))
         if kind == "value":
             return self.values[held]
         if kind in ("tuple", "list"):
@@ -262,7 +276,11 @@ class _Reader:
             known.update(call.outputs)
             program.calls.append(call)
         program.outputs = [self.parse(o) for o in said["outputs"]]
-        if any(isinstance(o, Value) and o not in known for o in program.outputs):
+        places = {*program.inputs, *program.state.values()}
+        program.writes = [(self.values[a], self.values[b]) for a, b in said.get("writes", [])]
+        if any(isinstance(o, Value) and o not in known for o in program.outputs) or any(
+            target not in places or value not in known for target, value in program.writes
+        ):
             raise FileFormatError("an output is made by no line")
         program.given = [self.parse(g) for g in said["given"]]
         program.takes, program.returns = (
@@ -274,12 +292,14 @@ class _Reader:
     def call(self, said: dict[str, Any]) -> Call:
         """Return a line, whose op must be one that there is."""
         name = said["op"]
-        op = _STEPS.get(name) or getattr(registry.get(name), "op", registry.get(name))
-        if op is None:
+        op: Any = _STEPS.get(name) or getattr(registry.get(name), "op", registry.get(name))
+        if op is None or name in _REFUSED:
             raise FileFormatError(f"the program calls {name!r:.40}, which this version of adjoint does not have")
-        operands, params = map(self.parse, said["operands"]), map(self.parse, said["params"])
+        operands, params = ([self.parse(v) for v in said[part]] for part in ("operands", "params"))
         outputs = [self.values[n] for n in said["outputs"]]
-        return Call(op, list(operands), list(params), outputs, str(said["place"]), str(said["scope"]))
+        if not is_step(op) and hasattr(op.call, "of_arity"):  # of a sequence, as `cat`: there is an op for each length
+            op = op.call.of_arity(len(operands))
+        return Call(op, operands, params, outputs, str(said["place"]), str(said["scope"]))
 
     def constant(self, said: dict[str, Any]) -> Any:
         """Return a constant."""
@@ -383,8 +403,11 @@ def _assembled(said: dict[str, Any], weights: dict[str, Any]) -> ExportedProgram
     program = _Reader(said, weights).program()
     parameters: dict[str, Any] = {}
     buffers: dict[str, Any] = {}
+    apart: set[str] = set()
     for name, kind in said["weights"].items():
         tensor = weights[name]
+        if not kind.get("persistent", True):
+            apart.add(name)
         if kind["parameter"]:
             parameters[name] = Parameter(tensor, requires_grad=bool(kind["requires_grad"]))
         else:
@@ -396,4 +419,4 @@ def _assembled(said: dict[str, Any], weights: dict[str, Any]) -> ExportedProgram
             form = f"{array.dtype.name}{list(array.shape)}"
             raise FileFormatError(f"the weight {name!r} is {form}; the program has another")
     examples: tuple[Any, dict[str, Any]] = ((), {})
-    return ExportedProgram(program, parameters, buffers, examples)
+    return ExportedProgram(program, parameters, buffers, examples, apart)

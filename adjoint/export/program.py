@@ -7,8 +7,8 @@ does not is refused with the line of the program.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,20 @@ from .. import tree
 from ..autograd.grad_mode import no_grad
 from ..compiler.capture import Tracer
 from ..compiler.graph import GUARD, WRITE, Graph, Step, Value
+from ..core import nodes
 from ..core.nodes import wrap
+from ..core.observation import run_opaque
 from ..core.payload import top_payload
 from ..core.tensor import TensorBase
 from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..nn.modules.module import Module
+from ..ops.rows import is_class_p
+from ..ops.shape import cast_p, reshape_p
+from ..ops.windows import Taps
 from .constants import Generated, generated
 from .sizes import Dim, Expression, Solver, Varying, near
 
-__all__ = ["Call", "ExportError", "Program", "captured"]
+__all__ = ["DETACH", "Call", "ExportError", "Program", "captured"]
 
 
 class ExportError(RuntimeError):
@@ -76,7 +81,9 @@ class Program:
     constants
         By value, an array or a `Generated`.
     calls, outputs
-        The list, and what is returned, flattened.
+        The list, and what is returned, flattened: values, numbers, and `Varying` for sizes.
+    writes
+        Pairs of the value of an input, parameter or buffer that the program writes in place, and what it holds then.
     takes, returns, given
         The trees of arguments and result, and the flattened arguments, with values for tensors.
     shapes
@@ -91,6 +98,7 @@ class Program:
         self.constants: dict[Value, Any] = {}
         self.calls: list[Call] = []
         self.outputs: list[Any] = []
+        self.writes: list[tuple[Value, Value]] = []
         self.given: list[Any] = []
         self.takes: Any = None
         self.returns: Any = None
@@ -99,8 +107,8 @@ class Program:
         self.alike: dict[str, str] = {}  # of tied parameters, the name under which the other is in `state`
 
     def prune(self) -> set[Value]:
-        """Leave the calls that the outputs need, and return the values that these do."""
-        wanted = {o for o in self.outputs if isinstance(o, Value)}
+        """Leave the calls that the outputs and writes need, and return the values that these do."""
+        wanted = {o for o in self.outputs if isinstance(o, Value)} | {v for pair in self.writes for v in pair}
         left = []
         for call in reversed(self.calls):
             if any(v in wanted for v in call.outputs):
@@ -110,6 +118,9 @@ class Program:
         return wanted
 
 
+DETACH = Step("detach", lambda array: array)  # the same elements, without history
+
+
 class _Pass(Tracer):
     """Writes down a forward pass, and which module ran each line; what runs inside of `vmap`, too."""
 
@@ -117,6 +128,7 @@ class _Pass(Tracer):
         super().__init__(args, kwargs)
         self.paths, self.scope = paths, [""]
         self.scopes: dict[Value, str] = {}
+        self.detached: list[Any] = []  # arrays
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Write down a call; of bare arrays, too, as the level inside of a transform computes with these."""
@@ -139,6 +151,36 @@ class _Pass(Tracer):
         for line in self.graph.lines[start:]:
             for value in line.outputs:
                 self.scopes[value] = self.scope[-1]
+
+    def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Write down a function of arrays; `one_hot` of a given number of classes as the comparison that it is."""
+        if name != "one_hot" or self.depth or args[1] < 0 or not isinstance(args[0], TensorBase):
+            return super().opaque(name, function, args)
+        self.depth += 1
+        try:
+            run_opaque(function, args)  # which raises for labels that are no classes
+        finally:
+            self.depth -= 1
+        labels, classes = args
+        hot: Any = is_class_p(reshape_p(labels, (*labels.shape, 1)), classes)
+        return cast_p(hot, np.dtype(np.int64)).array
+
+    def cut(self, x: Any, out: Any, how: str) -> None:
+        """Write down that gradients stop: what `detach` gives gets memory of its own, to be told apart by."""
+        super().cut(x, out, how)
+        if self.depth or how != "detach()" or type(x.array) is not np.ndarray or type(out.array) is not np.ndarray:
+            return
+        memory = self.memories.find(x.array)
+        if not x.requires_grad and (memory is None or memory.origin is not None or memory.constant):
+            return  # no gradient flows there in any case
+        value = self.operand(x)
+        out.array = x.array.copy(order="K")
+        self.detached.append(out.array)
+        self.record(DETACH, (value,), (), (out.array,), (x,))
+
+    def writes_to_detached(self) -> bool:
+        """Return whether the program wrote in place to what `detach` gave, which was its source's memory."""
+        return any(m is not None and m.written for m in map(self.memories.find, self.detached))
 
     def enter(self, module: Any, *_: Any) -> None:
         """Note that a module begins."""
@@ -164,6 +206,8 @@ def _run(module: Any, arguments: Any, paths: Mapping[int, str]) -> _Pass:
         for hook in hooks:
             hook.remove()
     tracer.finish(result)
+    if tracer.writes_to_detached():
+        raise ExportError("the program writes in place to the result of detach(): write to the tensor, or to a clone")
     if tracer.unable:
         raise ExportError(tracer.unable)
     return tracer
@@ -177,8 +221,20 @@ def captured(
     paths = {id(m): name for name, m in module.named_modules()} if isinstance(module, Module) else {}
     leaves, spec = tree.tree_flatten((args, kwargs))
     axes = list(dynamic or [])
-    first, others = _runs(module, leaves, spec, axes, paths)
-    return _Merger(first, others, axes, tensors).program
+    with _unchanged(module):
+        first, others, start = _runs(module, _copied(leaves), spec, axes, paths)
+        merger = _Merger(first, others, axes, tensors)
+        tried = {(root, size) for root, size in start.items()}
+        while more := merger.sizes_to_check(start) - tried:
+            tried |= more
+            for root, size in sorted(more, key=lambda pair: pair[1]):
+                given = spec.unflatten(_resized(leaves, axes, {**start, root: size}))
+                try:
+                    others.append(_run(module, given, paths))
+                except Exception:  # the program takes no such size
+                    continue
+            merger = _Merger(first, others, axes, tensors)
+    return merger.program
 
 
 def named_tensors(module: Any) -> dict[str, Any]:
@@ -189,14 +245,16 @@ def named_tensors(module: Any) -> dict[str, Any]:
     return {**parameters, **dict(module.named_buffers(remove_duplicate=False))}
 
 
-def _runs(module: Any, leaves: list[Any], spec: Any, axes: Any, paths: Any) -> tuple[_Pass, list[_Pass]]:
-    """Run the program at its own sizes, and at others of each dynamic size."""
+def _runs(
+    module: Any, leaves: list[Any], spec: Any, axes: Any, paths: Any
+) -> tuple[_Pass, list[_Pass], dict[Dim, int]]:  # fmt: skip
+    """Run the program at its own sizes, and at others of each dynamic size; return the runs and the first sizes."""
     roots, sizes = _roots(leaves, axes)
     start = {root: max(size, 2, root.min or 0) for root, size in sizes.items()}
     given = _resized(leaves, axes, start) if roots else leaves
     first = _run(module, spec.unflatten(given), paths)
     if not roots:
-        return first, []
+        return first, [], {}
     others, last = [], dict(start)
     for root in roots:
         pair, run = _other_size(module, leaves, spec, axes, paths, start, root)
@@ -204,7 +262,7 @@ def _runs(module: Any, leaves: list[Any], spec: Any, axes: Any, paths: Any) -> t
         last[root] = pair
     # once more with all of them different: what was concluded must hold there, too
     others.append(_run(module, spec.unflatten(_resized(leaves, axes, last)), paths))
-    return first, others
+    return first, others, start
 
 
 def _other_size(
@@ -231,6 +289,7 @@ def _roots(leaves: list[Any], axes: Any) -> tuple[list[Dim], dict[Dim, int]]:
         for axis, dim in dims.items():
             size = tensor.array.shape[axis]
             found = dim.root_of(size)
+            _check_bounds(dim, found)
             if found is None or sizes.get(dim.root, found) != found:
                 raise ExportError(
                     f"the sizes of the example do not agree with the dynamic size {dim.__name__!r}: an axis that has "
@@ -238,6 +297,19 @@ def _roots(leaves: list[Any], axes: Any) -> tuple[list[Dim], dict[Dim, int]]:
                 )
             sizes[dim.root] = found
     return list(sizes), sizes
+
+
+def _fits(dim: Dim, size: int) -> bool:
+    """Return whether a size, of at least two, is within the bounds."""
+    return max(dim.min or 0, 2) <= size and (dim.max is None or size <= dim.max)
+
+
+def _check_bounds(dim: Dim, size: int | None) -> None:
+    low, high = dim.root.min, dim.root.max
+    if size is not None and ((low is not None and size < low) or (high is not None and size > high)):
+        raise ExportError(
+            f"{size}, the size of {dim.root.__name__!r} in the example, is not between its bounds {low} and {high}"
+        )
 
 
 def _resized(leaves: list[Any], axes: Any, sizes: Mapping[Dim, int]) -> list[Any]:
@@ -250,9 +322,28 @@ def _resized(leaves: list[Any], axes: Any, sizes: Mapping[Dim, int]) -> list[Any
             array = leaf.array
             for axis, dim in dims.items():
                 array = array.take(np.arange(dim.size(sizes[dim.root])) % max(array.shape[axis], 1), axis)
-            leaf = wrap(array) if dims else leaf
+            leaf = wrap(array) if dims else _copied([leaf])[0]
         made.append(leaf)
     return made
+
+
+def _copied(leaves: list[Any]) -> list[Any]:
+    """Return the arguments with tensors of their own, that the program may write to."""
+    return [wrap(v.array.copy(order="K")) if type(v) is nodes.tensor_type else v for v in leaves]
+
+
+@contextmanager
+def _unchanged(module: Any) -> Iterator[None]:
+    """Give the buffers of a module their elements back at the end: a run for export leaves no traces."""
+    buffers = list(module.buffers()) if isinstance(module, Module) else []
+    arrays = [np.copy(b.array) if type(b.array) is np.ndarray else None for b in buffers]
+    try:
+        yield
+    finally:
+        for buffer, array in zip(buffers, arrays, strict=True):
+            if array is not None and not _same(buffer.array, array):
+                with no_grad():
+                    buffer.copy_(wrap(array))
 
 
 class _Merger:
@@ -267,6 +358,21 @@ class _Merger:
         self._inputs()
         self._body(lines)
         self._prune()
+
+    def sizes_to_check(self, start: Mapping[Dim, int]) -> set[tuple[Dim, int]]:
+        """Return at which other sizes the program must run, as a number was taken for the quotient of a size.
+
+        A few runs do not tell quotients apart; as many as the divisor do, one after the other.
+        """
+        found: set[tuple[Dim, int]] = set()
+        numbers = {v.number: dims for v, dims in zip(self.program.inputs, self.program.dims, strict=True)}
+        steps = [(numbers[number][axis].root, step) for number, axis, step in self.solver.quotients]
+        if self.solver.exact:  # of windows: what follows from their numbers is told apart by sizes further away
+            found = {(root, size + by) for root, size in start.items() for by in (2, 5, 16, 33, size)}
+        for root, step in steps:
+            sizes = [start[root] + by for near in range(1, 4 * step) for by in (near, -near)]
+            found |= {(root, size) for size in [s for s in sizes if _fits(root, s)][: 2 * step + 2]}
+        return {(root, size) for root, size in found if _fits(root, size)}
 
     def _lines(self, graph: Graph) -> list[Any]:
         """Return the lines that compute, or raise for one that looks at what was computed of the arguments."""
@@ -286,14 +392,8 @@ class _Merger:
     def _note_writes(self, graph: Graph) -> None:
         written = {line.operands[0]: line.operands[1] for line in graph.lines if line.op is WRITE}
         graph.outputs = [written.get(o, o) if isinstance(o, Value) else o for o in graph.outputs]
-        names = {id(t): name for name, t in self.tensors.items()}
-        state = [names.get(id(r.tensor), "a tensor outside") for r in graph.outside if r.value in written]
-        if state and graph is self.graphs[0]:
-            warnings.warn(
-                f"the forward pass writes to {', '.join(state[:3])}; the exported program does not: it computes "
-                "outputs only (a module in eval mode writes no running statistics)",
-                stacklevel=5,
-            )
+        if graph is self.graphs[0]:
+            self.program.writes = list(written.items())
 
     def _inputs(self) -> None:
         program, graph = self.program, self.graphs[0]
@@ -344,6 +444,7 @@ class _Merger:
             for operands in zip(*(line.operands for line in same), strict=True):
                 if isinstance(operands[0], Value) and operands[0] not in self.now:
                     self._constant(operands, first)
+            self._suggest(same)
             given = [self._operand(o, first) for o in zip(*(line.operands for line in same), strict=True)]
             params = [self._merged(p, first) for p in zip(*(line.params for line in same), strict=True)]
             if len({len(line.outputs) for line in same}) > 1:
@@ -355,19 +456,46 @@ class _Merger:
         for outputs in zip(*(g.outputs for g in self.graphs), strict=True):
             if isinstance(outputs[0], Value) and outputs[0] not in self.now:
                 self._constant(outputs, None)
-        self.program.outputs = list(self.graphs[0].outputs)
+            if not isinstance(outputs[0], Value):
+                outputs = (self._merged(outputs, None),)
+            self.program.outputs.append(outputs[0])
+        for _, value in self.program.writes:
+            if value not in self.now:
+                self._constant(tuple(self._written_like(value)), None)
+
+    def _written_like(self, value: Value) -> Iterator[Value]:
+        """Yield the values of the runs that are written where the first one writes `value`, a constant."""
+        at = [v for _, v in self.program.writes].index(value)
+        for graph in self.graphs:
+            yield [line.operands[1] for line in graph.lines if line.op is WRITE][at]
+
+    def _suggest(self, same: Sequence[Any]) -> None:
+        """Tell the solver how many windows there are along the axes of a convolution or pooling."""
+        self.solver.suggested.clear()
+        first = same[0]
+        places = [_windows_of(line) for line in same]
+        if not all(places) or first.operands[0] not in self.now:
+            return
+        x = first.operands[0]
+        for i, parts in enumerate(zip(*places, strict=True)):
+            axis = len(x.shape) - len(places[0]) + i
+            if isinstance(self.program.shapes[x][axis], Varying):
+                lengths = tuple(line.operands[0].shape[axis] for line in same)
+                self.solver.suggest(tuple(p[0] for p in parts), lengths, ("axis", x.number, axis), *parts[0][1:])
 
     def _refuse_paths(self, lines: list[list[Any]]) -> None:
         for same in zip(*lines, strict=False):
             if len({(line.op.name, len(line.outputs)) for line in same}) > 1:
+                other = next((line.op.name for line in same if line.op.name != same[0].op.name), "")
                 raise ExportError(
                     f"the program calls {same[0].op.name} at {same[0].place} with some sizes of its dynamic axes, and "
-                    f"{next(line.op.name for line in same[1:] if line.op.name != same[0].op.name or True)} with others "
-                    "(a loop over a dynamic axis, or a branch on a size): make that axis static"
+                    f"{other or 'takes another number of results of it'} with others (a loop over a dynamic axis, or a "
+                    "branch on a size): make that axis static"
                 )
+        last = max(lines, key=len)[-1]
         raise ExportError(
             "the program makes more calls with some sizes of its dynamic axes than with others, as a loop over a "
-            f"dynamic axis does; the last call at {lines[0][-1].place}: make that axis static"
+            f"dynamic axis or a branch on a size does; the last call at {last.place}: make that axis static"
         )
 
     def _operand(self, operands: tuple[Any, ...], line: Any) -> Any:
@@ -385,11 +513,12 @@ class _Merger:
         if first.kind != "constant":
             raise ExportError(f"a tensor is found outside in one run and not in another, at {line.place}")
         arrays = [v.array for v in values]
-        self._know(values)
         if all(a is arrays[0] or _same(a, arrays[0]) for a in arrays):
+            self._know(values)
             self.program.constants[first] = arrays[0]
             return
         found = generated(arrays, lambda numbers: self._merged(numbers, line))
+        self._know(values)  # now: its sizes must follow from others than its own
         if found is None:
             raise ExportError(
                 f"a constant {first.described}{f' at {line.place}' if line else ''} differs with the sizes of the "
@@ -415,14 +544,43 @@ class _Merger:
                 return first
             if isinstance(first, int | np.integer) and not isinstance(first, bool):
                 return Varying(values, self.solver.solve(tuple(int(v) for v in values)))
-        return Varying(values, _of_number(values, self.solver))
+        return Varying(values, self._recipe(values, line) or _of_number(values, self.solver))
+
+    def _recipe(self, values: Sequence[Any], line: Any) -> Expression | None:
+        """Return how windows are made again: ``("taps", name of a function, arguments)``."""
+        if not all(isinstance(v, Taps) and v.recipe is not None for v in values):
+            return None
+        kinds, args = zip(*(v.recipe for v in values), strict=True)
+        if len(set(kinds)) > 1:
+            return None
+        merged = tuple(self._merged(parts, line) for parts in zip(*args, strict=True))
+        known = all(not isinstance(a, Varying) or a.expression is not None for a in merged)
+        return ("taps", kinds[0], merged) if known else None
 
     def _prune(self) -> None:
-        """Leave what the outputs need."""
+        """Leave what the outputs and writes need."""
         program = self.program
         wanted = program.prune()
         program.constants = {v: c for v, c in program.constants.items() if v in wanted}
         program.state = {name: v for name, v in program.state.items() if v in wanted}
+
+
+def _windows_of(line: Any) -> list[tuple[int, int, int]]:
+    """Return, for each axis, the number of windows, their stride, and what to add to the length before the division."""
+    if line.op.name == "conv":
+        stride, before, dilation, _, size = line.params
+        kernel = line.operands[1].shape[2:]
+        parts = zip(size, stride, before, dilation, kernel, strict=True)
+        return [(n, s, 2 * p - d * (k - 1) - 1) for n, s, p, d, k in parts]
+    plans = line.params[0] if line.params and isinstance(line.params[0], tuple) else ()
+    found = []
+    for plan in plans:
+        if not isinstance(plan, Taps) or plan.recipe is None or plan.recipe[0] not in ("windows", "averages"):
+            return []
+        kind, (_, kernel, stride, padding, *rest) = plan.recipe
+        dilation = rest[0] if kind == "windows" else 1
+        found.append((plan.n_out, stride, 2 * padding - dilation * (kernel - 1) - 1))
+    return found
 
 
 def _of_number(values: Sequence[Any], solver: Solver) -> Expression | None:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..autograd.grad_mode import no_grad
 from ..compiler.graph import Value
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
+from ..ops.windows import RECIPES
 from .constants import Generated
 from .program import Program, is_step
 from .sizes import Varying, evaluate
@@ -20,9 +22,12 @@ __all__ = ["run"]
 
 def run(program: Program, state: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what a program returns for these arguments; gradients flow to `state` and to the arguments."""
-    leaves, spec = tree.tree_flatten((args, kwargs))
-    if spec != program.takes:
-        raise ValueError("Trying to flatten user inputs with exported input tree spec: their structure is another")
+    leaves: list[Any] = []
+    if not _flattened((args, kwargs), program.takes, leaves):
+        raise ValueError(
+            "Trying to flatten user inputs with exported input tree spec: their structure is another: the program was "
+            f"exported for\n{program.takes}\nand is called with\n{tree.tree_structure((args, kwargs))}"
+        )
     tensors = _bound(program, leaves)
     shapes = {v.number: tuple(t.shape) for v, t in tensors.items()}
     for name, value in program.state.items():
@@ -42,9 +47,33 @@ def run(program: Program, state: Mapping[str, Any], args: tuple[Any, ...], kwarg
         for value, result in zip(call.outputs, results, strict=True):
             tensors[value] = result
             shapes[value.number] = tuple(result.shape)
-    values = [o for o in program.outputs if isinstance(o, Value)]
+    values = [*(o for o in program.outputs if isinstance(o, Value)), *(v for _, v in program.writes)]
     _add_constants(pending, values, tensors, shapes)
-    return program.returns.unflatten([tensors[o] if isinstance(o, Value) else o for o in program.outputs])
+    outputs = [tensors[o] if isinstance(o, Value) else _now(o, shapes) for o in program.outputs]
+    for target, value in program.writes:
+        with no_grad():
+            tensors[target].copy_(tensors[value])
+    return program.returns.unflatten(outputs)
+
+
+def _flattened(value: Any, spec: tree.TreeSpec, leaves: list[Any]) -> bool:
+    """Take arguments apart as a structure says, dicts in its order of keys; return whether they have it."""
+    if spec.is_leaf():
+        leaves.append(value)
+        return tree.tree_is_leaf(value)
+    if spec.type is dict:
+        if type(value) is not dict or set(value) != set(spec.context):
+            return False
+        children = [value[key] for key in spec.context]
+    else:
+        mine = tree.tree_structure(value)
+        if mine.is_leaf() or mine.type is not spec.type or mine.num_children != spec.num_children:
+            return False
+        if mine.context != spec.context and not callable(mine.context):
+            return False
+        assert spec.node is not None
+        children = list(spec.node.flatten(value)[0])
+    return all(_flattened(v, s, leaves) for v, s in zip(children, spec.children_specs, strict=True))
 
 
 def _bound(program: Program, leaves: Sequence[Any]) -> dict[Any, Any]:
@@ -114,6 +143,8 @@ def _now(value: Any, shapes: Mapping[int, Any]) -> Any:
                 f"a parameter was {', '.join(map(repr, value.values[:3]))} at different sizes of the dynamic axes, and "
                 "how it follows from them is not known: export the program with these axes static"
             )
+        if isinstance(said, tuple) and said[0] == "taps":
+            return RECIPES[said[1]](*(_now(a, shapes) for a in said[2]))
         if isinstance(said, tuple) and said[0] == "float":
             return float(evaluate(said[1], shapes)) ** said[2]
         return evaluate(said, shapes)

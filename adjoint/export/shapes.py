@@ -6,15 +6,53 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import tree
 from ..core.tensor import TensorBase
 from ..nn.modules.module import Module
-from .sizes import Dim
+from .sizes import Dim, DimHint
 
-__all__ = ["dynamic_axes_of", "dynamic_shapes_of"]
+__all__ = ["ShapesCollection", "dynamic_axes_of", "dynamic_shapes_of"]
+
+
+class ShapesCollection:
+    """Dynamic axes by tensor, in place of ``dynamic_shapes`` in the structure of the arguments.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(3, 2)
+    >>> shapes = adjoint.export.ShapesCollection()
+    >>> shapes[x] = {0: adjoint.export.Dim("batch")}
+    >>> program = adjoint.export.export(adjoint.nn.ReLU(), (x,), dynamic_shapes=shapes)
+    >>> program.module()(adjoint.ones(7, 2)).shape
+    adjoint.Size([7, 2])
+    """
+
+    def __init__(self) -> None:
+        self._specs: dict[int, tuple[Any, Any]] = {}  # the tensor is held, so that its number stays its own
+
+    def __setitem__(self, tensor: Any, spec: Any) -> None:
+        self._specs[id(tensor)] = (tensor, spec)
+
+    def __getitem__(self, tensor: Any) -> Any:
+        return self._specs[id(tensor)][1]
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def of(self, args: Any, kwargs: Any) -> list[dict[int, Dim]]:
+        """Return the dynamic axes of each tensor among the arguments."""
+        found: list[dict[int, Dim]] = []
+        names: dict[str, Dim] = {}
+        for leaf in tree.tree_leaves((args, kwargs)):
+            if isinstance(leaf, TensorBase):
+                found.append(_axes(leaf, self._specs.get(id(leaf), (None, None))[1], names, len(found)))
+        return found
 
 
 def dynamic_shapes_of(module: Any, args: Any, kwargs: Any, said: Any) -> list[dict[int, Dim]]:
     """Return the dynamic axes of each tensor; `said` is by names of parameters or in their order, nested as these."""
+    if isinstance(said, ShapesCollection):
+        return said.of(args, kwargs)
     try:
         function = module.forward if isinstance(module, Module) else module
         arguments = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
@@ -64,15 +102,17 @@ def _axes(tensor: Any, spec: Any, names: dict[str, Dim], number: int) -> dict[in
     return {
         axis % rank: dim
         for axis, said in pairs
-        if (dim := _dim(said, names, f"s{number}_{axis}")) is not None and -rank <= axis < rank
+        if (dim := _dim(said, names, f"s{number}_{axis}", tensor.shape[axis])) is not None and -rank <= axis < rank
     }
 
 
-def _dim(said: Any, names: dict[str, Dim], fresh: str) -> Dim | None:
-    if said is None or said is Dim.STATIC or isinstance(said, int):
+def _dim(said: Any, names: dict[str, Dim], fresh: str, size: int) -> Dim | None:
+    if isinstance(said, int) and said != size:
+        raise ValueError(f"an axis is said to have the static size {said}, and the example's is {size}")
+    if said is None or isinstance(said, int) or (isinstance(said, DimHint) and said.kind == "STATIC"):
         return None
-    if said is Dim.AUTO or said is Dim.DYNAMIC:
-        return Dim(fresh)
+    if isinstance(said, DimHint):
+        return said.dim(fresh)
     if isinstance(said, str):
         return names.setdefault(said, Dim(said))
     if not isinstance(said, Dim):
@@ -88,5 +128,5 @@ def dynamic_axes_of(names: Sequence[str], tensors: Sequence[Any], said: Mapping[
         spec = said.get(name, {})
         pairs = spec.items() if isinstance(spec, Mapping) else [(axis, f"{name}_dynamic_axes_{axis}") for axis in spec]
         rank = len(tensor.shape)
-        found.append({axis % rank: _dim(dim, dims, f"{name}_{axis}") for axis, dim in pairs})
+        found.append({axis % rank: _dim(dim, dims, f"{name}_{axis}", tensor.shape[axis]) for axis, dim in pairs})
     return [{axis: dim for axis, dim in axes.items() if dim is not None} for axes in found]

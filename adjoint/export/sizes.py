@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["Dim", "Expression", "Solver", "Varying", "evaluate"]
+__all__ = ["Dim", "DimHint", "Expression", "Solver", "Varying", "dims", "evaluate"]
 
 # An int; ("axis", number of a value, axis); ("add", a, b), ("mul", a, b), ("floordiv", a, b)
 Expression: TypeAlias = Any
@@ -36,6 +36,7 @@ class Dim:
             raise ValueError(f"Dim {name!r}: max {max} is less than min {min}")
         self.__name__, self.min, self.max = name, min, max
         self.root, self.factor, self.offset = self, 1, 0
+        self.optional = False  # static where the program does not allow that it differs
 
     def _derived(self, factor: int, offset: int, name: str) -> Dim:
         made = Dim(name)
@@ -68,7 +69,42 @@ class Dim:
         return f"<class 'adjoint.export.Dim {self.__name__}'>"
 
 
-Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = Dim("AUTO"), Dim("DYNAMIC"), Dim("STATIC")
+class DimHint:
+    """What is said of an axis without a name: dynamic if the program allows it (AUTO), dynamic, or not.
+
+    Called with ``min`` and ``max``, it returns one with these bounds.
+    """
+
+    def __init__(self, kind: str, min: int | None = None, max: int | None = None) -> None:
+        self.kind, self.min, self.max = kind, min, max
+
+    def __call__(self, min: int | None = None, max: int | None = None) -> DimHint:
+        """Return a hint with bounds."""
+        if self.kind == "STATIC":
+            raise TypeError("Dim.STATIC takes no bounds: an axis that is static has the size of the example")
+        return DimHint(self.kind, min, max)
+
+    def dim(self, name: str) -> Dim:
+        """Return the size that an axis of this hint has, under a name of its own."""
+        made = Dim(name, min=self.min, max=self.max)
+        made.optional = self.kind == "AUTO"
+        return made
+
+    def __repr__(self) -> str:
+        return f"Dim.{self.kind}"
+
+
+Dim.AUTO, Dim.DYNAMIC, Dim.STATIC = DimHint("AUTO"), DimHint("DYNAMIC"), DimHint("STATIC")
+
+
+def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
+    """Return several sizes with the same bounds.
+
+    Examples
+    --------
+    >>> batch, time = adjoint.export.dims("batch", "time", max=64)
+    """
+    return tuple(Dim(name, min=min, max=max) for name in names)
 
 
 class Varying:
@@ -89,6 +125,9 @@ class Solver:
     def __init__(self) -> None:
         self.axes: dict[tuple[int, ...], tuple[int, int]] = {}  # the first value and axis of each vector
         self.inputs: list[tuple[tuple[int, ...], Expression]] = []
+        self.suggested: dict[tuple[int, ...], Expression] = {}  # of the line that is being merged
+        self.exact = False  # whether a quotient was suggested
+        self.quotients: set[tuple[int, int, int]] = set()  # input, axis and divisor of those that were found
 
     def know(self, number: int, shape: Sequence[Any], is_input: bool = False) -> None:
         """Take in the shape of a value, its sizes ints or `Varying`."""
@@ -98,14 +137,26 @@ class Solver:
                     self.inputs.append((size.values, ("axis", number, axis)))
                 self.axes.setdefault(size.values, (number, axis))
 
+    def suggest(self, windows: tuple[int, ...], lengths: tuple[int, ...], axis: Expression, step: int, by: int) -> None:
+        """Note how a number of windows follows from the length of an axis, where one of the two ways gives it."""
+        for more in (by, by + step - 1):  # rounded down, or up
+            if all(n == (x + more) // step + 1 for n, x in zip(windows, lengths, strict=True)):
+                said = _plus(axis, more)
+                self.suggested[windows] = _plus(said if step == 1 else ("floordiv", said, step), 1)
+                self.exact |= step > 1
+                return
+
     def solve(self, vector: tuple[int, ...]) -> Expression | None:
         """Return an expression that has these values, or None."""
         if all(v == vector[0] for v in vector):
             return vector[0]
+        if vector in self.suggested:
+            return self.suggested[vector]
         if vector in self.axes:
             return ("axis", *self.axes[vector])
         known = [(values, ("axis", *place)) for values, place in self.axes.items()]
-        for base in (self.inputs, known):
+        distinct = [pair for pair in known if len(set(pair[0])) > 2]  # through two points goes any line
+        for base in (self.inputs, distinct):
             found = next(self._affine(vector, base), None) or next(self._products(vector, base), None)
             if found is not None:
                 return found
@@ -138,6 +189,7 @@ class Solver:
                 for shift in range(-step, step):
                     left = {v - (x + shift) // step for v, x in zip(vector, values, strict=True)}
                     if len(left) == 1:
+                        self.quotients.add((said[1], said[2], step))
                         yield _plus(("floordiv", _plus(said, shift), step), left.pop())
 
 

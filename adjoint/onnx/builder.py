@@ -179,6 +179,11 @@ class Builder:
             return self.node("Reshape", name, self.ints(shape), allowzero=1)
         return self.node("Reshape", name, self.ints(shape))
 
+    def reversed(self, name: str, axes: Sequence[int]) -> str:
+        """Return a value with the elements along some axes in reverse."""
+        backwards = self.ints([-1] * len(axes))
+        return self.node("Slice", name, backwards, self.ints([-END] * len(axes)), self.ints(axes), backwards)
+
     def transposed(self, name: str, order: Sequence[int]) -> str:
         """Return a value with its axes in another order."""
         if list(order) == list(range(len(order))):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -22,7 +23,7 @@ from ..export.sizes import Varying
 from ..nn.modules.module import Module
 from .builder import Builder, Unsupported
 from .forms import write
-from .patterns import fold_constants, gather_batch_norms
+from .patterns import fold_constants, gather_batch_norms, prune
 from .writing import save
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "TrainingMode", "export", "is_in_onnx_export"]
@@ -60,8 +61,9 @@ class ONNXProgram:
         What a runtime calls the inputs and outputs.
     """
 
-    def __init__(self, model: Any, weights: dict[str, Any]) -> None:
+    def __init__(self, model: Any, weights: dict[str, Any], state: Collection[str] = ()) -> None:
         self._model, self.weights = model, weights
+        self._state = frozenset(state)  # names of parameters and buffers; the other weights are constants
         self.input_names = [v.name for v in model.graph.input]
         self.output_names = [v.name for v in model.graph.output]
 
@@ -76,11 +78,48 @@ class ONNXProgram:
         return model
 
     def save(
-        self, destination: str | os.PathLike[str], *, include_initializers: bool = True,
+        self, destination: Any, *, include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False, external_data: bool | None = None,
     ) -> None:  # fmt: skip
-        """Write the model; with `external_data`, or above 2 GiB, weights go to a second file beside it."""
-        save(self._model, self.weights if include_initializers else {}, destination, external_data)
+        """Write the model; with `external_data`, or above 2 GiB, weights go to a second file beside it.
+
+        Without `include_initializers`, parameters and buffers are inputs, which the caller of the model gives; with
+        `keep_initializers_as_inputs`, they may be given.
+        """
+        weights, model = self.weights, self._model
+        if keep_initializers_as_inputs or not include_initializers:
+            model = self._with_inputs()
+        if not include_initializers:
+            weights = {name: a for name, a in weights.items() if name not in self._state}
+        save(model, weights, destination, external_data)
+
+    def _with_inputs(self) -> Any:
+        """Return the graph with parameters and buffers among its inputs."""
+        from onnx import helper
+
+        model = type(self._model)()
+        model.CopyFrom(self._model)
+        for name, array in self.weights.items():
+            if name in self._state:
+                kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+                model.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+        return model
+
+    def apply_weights(self, state_dict: Mapping[str, Any]) -> None:
+        """Replace parameters and buffers by those of a ``state_dict()``; unknown names are left out."""
+        for name, value in state_dict.items():
+            if name not in self._state:
+                continue
+            array = np.asarray(value.array if isinstance(value, TensorBase) else value)
+            if array.shape != self.weights[name].shape or array.dtype != self.weights[name].dtype:
+                raise ValueError(
+                    f"the weight {name} is {array.dtype.name}{list(array.shape)}; the model has "
+                    f"{self.weights[name].dtype.name}{list(self.weights[name].shape)}"
+                )
+            self.weights[name] = array
+
+    def optimize(self) -> None:
+        """Do nothing: what is folded is folded as the model is exported."""
 
     def check(self) -> None:
         """Run ``onnx.checker`` with shape inference over the graph; large weights count by their shapes alone."""
@@ -121,7 +160,10 @@ def export(
     opset_version: int | None = None, dynamo: bool = True, external_data: bool | None = None,
     dynamic_shapes: Any = None, dynamic_axes: Any = None, verify: bool = False, optimize: bool = True,
     training: Any = None, export_params: bool = True, keep_initializers_as_inputs: bool = False,
-    do_constant_folding: bool = True, **ignored: Any,
+    do_constant_folding: bool = True, custom_translation_table: Mapping[Any, Any] | None = None, report: bool = False,
+    profile: bool = False, dump_exported_program: bool = False, artifacts_dir: Any = ".",
+    operator_export_type: Any = None, custom_opsets: Any = None, export_modules_as_functions: Any = False,
+    autograd_inlining: bool = True,
 ) -> ONNXProgram:  # fmt: skip
     """Write the forward pass of a module as an ONNX model.
 
@@ -135,7 +177,7 @@ def export(
         What to export: a module, an exported program or a function of tensors.
     args, kwargs : tuple and dict
         What it is called with; one tensor may stand for itself.
-    f : path, optional
+    f : path or open file, optional
         Where to write; by default the result is returned only.
     input_names, output_names : list of str, optional
         Names of the tensors among the inputs, flattened, and of the outputs; by default those of the parameters of
@@ -150,12 +192,21 @@ def export(
         The same in the older form: ``{"x": {0: "batch"}}`` or ``{"x": [0]}``.
     verify : bool, default False
         Whether to run the file by onnxruntime and compare its outputs with the module's.
+    verbose : bool, optional
+        Whether to print the graph.
+    export_params, keep_initializers_as_inputs : bool
+        Whether parameters and buffers are in the file, and whether they are inputs of the model, too. Those that are
+        not in the file are inputs.
+    custom_translation_table, export_modules_as_functions
+        Not supported.
+    dynamo, report, profile, dump_exported_program, artifacts_dir
+        Without effect, for programs that pass them.
+    operator_export_type, custom_opsets, autograd_inlining
+        Without effect, for programs that pass them.
     training : bool or TrainingMode, optional
         True, or torch's ``TrainingMode.TRAINING`` or ``PRESERVE``: leave the module in the mode it is in.
     optimize, do_constant_folding : bool, default True
         Whether to compute what depends on no input now, and to write batch norms as one node.
-    verbose, dynamo, export_params, keep_initializers_as_inputs : optional
-        Accepted for torch's sake; they change nothing.
 
     Returns
     -------
@@ -174,6 +225,8 @@ def export(
     ONNXProgram(input -> output; 2 weights)
     """
     _require_onnx()
+    if custom_translation_table or export_modules_as_functions:
+        raise NotImplementedError("export takes no custom_translation_table and no export_modules_as_functions")
     opset = _LATEST if opset_version is None else opset_version
     if not _OLDEST <= opset <= 23:
         raise ValueError(
@@ -182,8 +235,15 @@ def export(
     program, result = _captured(model, args, dict(kwargs or {}), input_names, dynamic_shapes, dynamic_axes, training)
     made = _written(program, opset, list(input_names or []), list(output_names or []), optimize and do_constant_folding)
     made.check()
+    if verbose:
+        from onnx import printer
+
+        print(printer.to_text(made._model))
     if f is not None:
-        made.save(f, external_data=external_data)
+        made.save(
+            f, include_initializers=export_params, keep_initializers_as_inputs=keep_initializers_as_inputs,
+            external_data=external_data,
+        )  # fmt: skip
     if verify and result is not None:
         _verify(made, program, result)
     return made
@@ -200,7 +260,10 @@ def _captured(
     model: Any, args: Any, kwargs: dict[str, Any], input_names: Any, shapes: Any, axes: Any, training: Any
 ) -> tuple[Program, Any]:  # fmt: skip
     if isinstance(model, ExportedProgram):
-        return model.program, None
+        program = copy.copy(model.program)  # what follows rewrites it
+        program.calls, program.constants = list(program.calls), dict(program.constants)
+        _drop_writes(program)
+        return program, None
     args = args if isinstance(args, tuple) else (args,) if args is not None else ()
     if args and isinstance(args[-1], dict) and not kwargs and not isinstance(args[-1], TensorBase):
         if _takes_keywords(model, args):
@@ -222,7 +285,23 @@ def _captured(
     finally:
         _exporting.pop()
     program.input_names = known
+    _drop_writes(program)
     return program, (args, kwargs, model)
+
+
+def _drop_writes(program: Program) -> None:
+    """Leave out what the program writes in place, with a warning: an ONNX model computes outputs only."""
+    if not program.writes:
+        return
+    names = {v: name for name, v in program.state.items()} | dict(zip(program.inputs, program.input_names, strict=True))
+    said = ", ".join(str(names.get(target, "a tensor outside")) for target, _ in program.writes[:3])
+    warnings.warn(
+        f"the forward pass writes to {said}; the exported model does not: it computes outputs only (a module in eval "
+        "mode writes no running statistics)",
+        stacklevel=4,
+    )
+    program.writes = []
+    prune(program)
 
 
 def _takes_keywords(model: Any, args: tuple[Any, ...]) -> bool:
@@ -280,7 +359,7 @@ def _written(program: Program, opset: int, inputs: list[str], outputs: list[str]
     from .._version import __version__
 
     model.producer_name, model.producer_version = "adjoint", __version__
-    return ONNXProgram(model, weights)
+    return ONNXProgram(model, weights, {b.names[value] for value in program.state.values()} & set(weights))
 
 
 def _generate(b: Builder, program: Program) -> None:

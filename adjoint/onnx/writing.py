@@ -6,7 +6,6 @@ weights first; these follow, each copied from the array into the file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -21,16 +20,24 @@ _ALIGNED = 4096  # external data begins at multiples of this, so that it can be 
 _GRAPH, _INITIALIZER, _RAW = 7, 5, 9  # numbers of fields: of a model, of a graph, of a tensor
 
 
-def save(model: Any, weights: dict[str, Any], path: str | os.PathLike[str], external: bool | None) -> None:
-    """Write a model and its weights to a file, or two; `external` None: two where one would be too large."""
+def save(model: Any, weights: dict[str, Any], path: Any, external: bool | None) -> None:
+    """Write a model and its weights to a file, or two; `external` None: two where one would be too large.
+
+    `path` may be a file that is open for writing, which is one file.
+    """
     from onnx import helper
 
-    target = Path(path)
+    opened = hasattr(path, "write")
+    if opened and external:
+        raise ValueError("weights in a second file need the path of the first: give a path, not an open file")
+    target = Path("") if opened else Path(path)
     total = sum(a.nbytes for a in weights.values()) + model.ByteSize()
     if external is None:
-        external = total > MOST_INLINE
+        external = total > MOST_INLINE and not opened
     if not external and total > MOST_INLINE:
-        raise ValueError(f"the model takes {total} bytes, and an ONNX file holds less than 2 GiB: external_data=True")
+        raise ValueError(
+            f"the model takes {total} bytes, and an ONNX file holds less than 2 GiB: give a path, external_data=True"
+        )
     data = target.with_name(f"{target.name}.data") if external else None
     headers, offset, outside = [], 0, []
     for name, array in weights.items():
@@ -48,6 +55,9 @@ def save(model: Any, weights: dict[str, Any], path: str | os.PathLike[str], exte
             for place, array in outside:
                 file.write(b"\0" * (place - file.tell()))
                 file.write(_bytes(array))
+    if opened:
+        _write(path, model, headers)
+        return
     with open(target, "wb") as file:
         _write(file, model, headers)
 

@@ -386,6 +386,8 @@ def trace(input: Tensor) -> Tensor:
 def _unfold(x: Array, axis: int, size: Any, step: int) -> Any:
     if x.ndim == 0:
         return x.reshape(1)[:size]
+    if not (0 <= size <= x.shape[axis] and step > 0):  # the view would look beyond its memory
+        raise RuntimeError(f"windows of size {size}, {step} apart, of an axis that is {x.shape[axis]} long")
     count = (x.shape[axis] - size) // step + 1
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
     strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :], x.strides[axis])

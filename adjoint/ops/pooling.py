@@ -6,7 +6,6 @@ those are alike to the primitives, whether or not they hold a batch.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -32,7 +31,7 @@ from .piecewise import sign
 from .precision import autocasting
 from .scatter import scatter_p
 from .shape import reshape_p
-from .windows import Plans, Taps, largest, weighted_sums, where_largest
+from .windows import Plans, Taps, largest, recipe, weighted_sums, where_largest
 
 __all__ = [
     "avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
@@ -137,7 +136,7 @@ _MAXIMA = pools(maximizing, "max_pool", "MaxPool", "WithIndices")
 # --- Which windows there are ------------------------------------------------------------------------
 
 
-@functools.lru_cache(1024)
+@recipe("windows")
 def _windows(n: int, kernel: int, stride: int, padding: int, dilation: int, size: int) -> Taps:
     index = np.arange(size)[:, None] * stride + np.arange(kernel) * dilation - padding
     taps = Taps.of(n, index, valid=(index >= 0) & (index < n))
@@ -145,7 +144,7 @@ def _windows(n: int, kernel: int, stride: int, padding: int, dilation: int, size
     return taps
 
 
-@functools.lru_cache(1024)
+@recipe("averages")
 def averages(n: int, kernel: int, stride: int, padding: int, size: int, include_pad: bool, divisor: int | None) -> Taps:
     """Return the taps of averages along one dimension."""
     begin = np.arange(size) * stride - padding
@@ -161,7 +160,7 @@ def averages(n: int, kernel: int, stride: int, padding: int, size: int, include_
     return Taps.of(n, index, valid=valid, divide_out=None if (count == 1).all() else count)
 
 
-@functools.lru_cache(1024)
+@recipe("adaptive")
 def adaptive(n: int, size: int, mean: bool) -> Taps:
     """Return the taps of `size` windows that share `n` places as evenly as can be."""
     i = np.arange(size)

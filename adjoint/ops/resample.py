@@ -6,7 +6,6 @@ Padding and interpolation are weighted sums along each dimension by itself, as a
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from .dimensions import permute_p
 from .literals import depth_outside
 from .pooling import mixing, refuse
 from .shape import clone_p, reshape
-from .windows import Taps
+from .windows import Taps, recipe
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -38,7 +37,7 @@ _PADS = {
 }
 
 
-@functools.lru_cache(1024)
+@recipe("padding")
 def _padding(mode: str, n: int, before: int, after: int) -> Taps:
     index = np.arange(-before, n + after)
     if mode == "reflect":
@@ -150,7 +149,7 @@ def _step(kind: Any, n: int, m: int, scale: float | None, align_corners: bool) -
     return kind(1.0 / scale) if scale is not None and scale > 0 else kind(n) / kind(m)
 
 
-@functools.lru_cache(1024)
+@recipe("resizing")
 def _resizing(mode: str, n: int, m: int, scale: float | None, align_corners: bool, double: bool) -> Taps | None:
     """Return the taps that make `m` places of `n`; None where nothing changes."""
     if mode.startswith("nearest"):
@@ -488,7 +487,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     return input / (_channel_mean_p(input * input, plans) * alpha + k) ** beta
 
 
-@functools.lru_cache(256)
+@recipe("neighbours")
 def _neighbours(n: int, size: int) -> Taps:
     index = np.arange(n)[:, None] + np.arange(size) - size // 2
     return Taps.of(n, index, valid=(index >= 0) & (index < n), divide_out=np.full(n, size))

@@ -7,7 +7,9 @@ windows are linear, and transposing the list gives their gradient; maxima run ov
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from .._typing import Array, DType, Scalar, Value
 from ..core.device import module_of
 
-__all__ = ["Plans", "Taps", "largest", "weighted_sums", "where_largest"]
+__all__ = ["RECIPES", "Plans", "Taps", "largest", "recipe", "weighted_sums", "where_largest"]
 ALL = slice(None)
 
 
@@ -28,6 +30,28 @@ def _span(numbers: Array) -> Any:
     if step > 0 and (numbers[1:] - numbers[:-1] == step).all():
         return slice(int(numbers[0]), int(numbers[-1]) + 1, step)
     return numbers
+
+
+# What makes taps again for another size of the input: exported programs name these functions.
+RECIPES: dict[str, Callable[..., Any]] = {}
+
+
+def recipe(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Remember what a function of sizes returns, taps or None, and let these say what they were made by."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.lru_cache(1024)
+        @functools.wraps(function)
+        def made(*args: Any) -> Any:
+            taps = function(*args)
+            if taps is not None:
+                taps.recipe = name, args
+            return taps
+
+        RECIPES[name] = made
+        return made
+
+    return enter
 
 
 def _places(span: Any, size: int) -> Any:
@@ -48,6 +72,7 @@ class Taps:
         "divide_out",
         "n_in",
         "n_out",
+        "recipe",
         "taps",
         "window",
     )
@@ -60,6 +85,7 @@ class Taps:
         self._transposed: Taps | None = None
         self._table: Any = None
         self.window: tuple[int, ...] | None = None  # kernel, stride, padding, dilation, where that says it all
+        self.recipe: tuple[str, tuple[Any, ...]] | None = None  # a name of `RECIPES`, and arguments
 
     @classmethod
     def of(

@@ -176,7 +176,7 @@ _UNSUPPORTED = {
     ),
     "_ops": "HigherOrderOperator OpOverloadPacketMeta TorchBindOpOverload",
     "export": (
-        "unflatten draft_export dims ShapesCollection AdditionalInputs CustomDecompTable Constraint "
+        "unflatten draft_export AdditionalInputs CustomDecompTable Constraint "
         "default_decompositions FlatArgsAdapter UnflattenedModule ModuleCallSignature ModuleCallEntry"
     ),
     "onnx": (

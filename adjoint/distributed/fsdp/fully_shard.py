@@ -18,7 +18,17 @@ from ..engines import ReduceOp
 from ..groups import resolved
 from .flats import Entry, Flat
 
-__all__ = ["CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard"]
+__all__ = [
+    "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy", "OffloadPolicy",
+    "UnshardHandle", "fully_shard",
+]  # fmt: skip
+
+
+class FullyShardedDataParallel(Module):
+    """The older way to shard a module, which no module has here: for ``isinstance``; see `fully_shard`."""
+
+    def __init__(self, module: Any, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("FullyShardedDataParallel is not supported: shard the module with fully_shard")
 
 
 @dataclasses.dataclass(frozen=True)

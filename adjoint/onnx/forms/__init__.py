@@ -1,6 +1,6 @@
 """What each primitive is in ONNX."""
 
-from . import elementwise, indexing, products, reductions, shapes, windows
+from . import elementwise, indexing, losses, orders, products, reductions, shapes, windows
 from .table import FORMS, write
 
 __all__ = ["FORMS", "write"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ for _name, _onnx in {
 _single("hardsigmoid", "HardSigmoid", alpha=1 / 6, beta=0.5)
 
 
-@form("alias", "clone", "contiguous", "move", "conj", "clone_ordered", "copy_strided")
+@form("alias", "detach", "clone", "contiguous", "move", "conj", "clone_ordered", "copy_strided")
 def _same(b: Builder, x: Any, *_: Any) -> str:
     return b.of(x)
 
@@ -257,10 +258,95 @@ def _isclose(b: Builder, x: Any, y: Any, rtol: float, atol: float, equal_nan: bo
 def _shift(b: Builder, x: Any, y: Any) -> str:
     assert b.line is not None
     dtype = b.line.outputs[0].dtype
-    if dtype.kind != "u":
-        raise Unsupported("ONNX shifts unsigned integers only")
-    direction = "LEFT" if "left" in b.line.name else "RIGHT"
-    return b.node("BitShift", b.of(x, dtype), b.of(y, dtype), direction=direction)
+    left = "left" in b.line.name
+    if dtype.kind == "u":
+        return b.node("BitShift", b.of(x, dtype), b.of(y, dtype), direction="LEFT" if left else "RIGHT")
+    power = b.node("Pow", b.constant(2, np.int64), b.of(y, np.int64))
+    value = b.of(x, np.int64)
+    found = b.node("Mul", value, power) if left else FUNCTIONS["floor_divide"](b, np.dtype(np.int64), value, power)
+    return found if dtype == np.int64 else b.cast(found, dtype)
+
+
+# --- Functions by series, good to single precision ---------------------------------------------------
+
+_STEPS = 7  # by which an argument is moved to where its asymptotic series holds
+_DIGAMMA = (-1 / 12, 1 / 120, -1 / 252)  # of powers of 1 / x ** 2
+_LGAMMA = (1 / 12, -1 / 360, 1 / 1260)
+# M. Giles, Approximating the erfinv function: polynomials near 0 and in the tails
+_NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+         -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
+_TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+         0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
+
+
+class _Arithmetic:
+    """Writes arithmetic of one dtype; numbers are constants."""
+
+    def __init__(self, b: Builder, dtype: Any) -> None:
+        self.b, self.dtype = b, dtype
+
+    def __call__(self, op: str, *operands: Any) -> str:
+        names = [o if isinstance(o, str) else self.b.constant(o, self.dtype) for o in operands]
+        return self.b.node(op, *names)
+
+    def polynomial(self, x: str, coefficients: Any) -> Any:
+        """Return a polynomial, the highest power first."""
+        found = coefficients[0]
+        for c in coefficients[1:]:
+            found = self("Add", self("Mul", found, x), c)
+        return found
+
+
+def _arithmetic(b: Builder, x: Any) -> tuple[_Arithmetic, str]:
+    assert b.line is not None
+    dtype = b.line.outputs[0].dtype
+    return _Arithmetic(b, dtype), b.of(x, dtype)
+
+
+@form("digamma")
+def _digamma(b: Builder, x: Any) -> str:
+    do, name = _arithmetic(b, x)
+    negative = do("Less", name, 0)
+    z = do("Where", negative, do("Sub", 1, name), name)
+    moved = do("Add", z, _STEPS)
+    square = do("Reciprocal", do("Mul", moved, moved))
+    series = do("Mul", do.polynomial(square, _DIGAMMA[::-1]), square)
+    found = do("Sub", do("Add", do("Log", moved), series), do("Div", 0.5, moved))
+    for step in range(_STEPS):
+        found = do("Sub", found, do("Reciprocal", do("Add", z, step)))
+    reflected = do("Sub", found, do("Div", math.pi, do("Tan", do("Mul", name, math.pi))))
+    pole = b.node("And", negative, do("Equal", name, do("Floor", name)))
+    return do("Where", pole, math.nan, do("Where", negative, reflected, found))
+
+
+@form("lgamma")
+def _lgamma(b: Builder, x: Any) -> str:
+    do, name = _arithmetic(b, x)
+    left = do("Less", name, 0.5)
+    z = do("Where", left, do("Sub", 1, name), name)
+    small, low = do("Less", z, _STEPS + 1), do("Min", z, _STEPS + 1)
+    product = low
+    for step in range(1, _STEPS):
+        product = do("Mul", product, do("Add", low, step))
+    moved = do("Where", small, do("Add", z, _STEPS), z)
+    inverse = do("Reciprocal", moved)
+    series = do("Mul", do.polynomial(do("Mul", inverse, inverse), _LGAMMA[::-1]), inverse)
+    main = do("Sub", do("Mul", do("Sub", moved, 0.5), do("Log", moved)), moved)
+    found = do("Add", do("Add", main, 0.5 * math.log(2 * math.pi)), series)
+    found = do("Sub", found, do("Where", small, do("Log", product), 0))
+    sine = do("Abs", do("Sin", do("Mul", do("Sub", name, do("Floor", name)), math.pi)))
+    return do("Where", left, do("Sub", do("Log", do("Div", math.pi, sine)), found), found)
+
+
+@form("erfinv")
+def _erfinv(b: Builder, x: Any) -> str:
+    do, name = _arithmetic(b, x)
+    w = do("Neg", do("Log", do("Mul", do("Sub", 1, name), do("Add", 1, name))))
+    near = do.polynomial(do("Sub", w, 2.5), _NEAR)
+    tail = do.polynomial(do("Sub", do("Sqrt", w), 3), _TAIL)
+    found = do("Mul", do("Where", do("Less", w, 5), near, tail), name)
+    end = do("Equal", do("Abs", name), 1)
+    return do("Where", end, do("Mul", name, math.inf), found)
 
 
 @form("number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def _take(b: Builder, x: Any, i: Any) -> str:
     return b.node("Gather", b.node("Reshape", b.of(x), b.ints([-1])), _index(b, i), axis=0)
 
 
-@form("gather", "sort", "topk")
+@form("gather", "sort", "topk", "kthvalue")
 def _gather(b: Builder, x: Any, i: Any, axis: int) -> str:
     return b.node("GatherElements", b.of(x), _index(b, i), axis=axis % max(len(x.shape), 1))
 
@@ -103,15 +104,50 @@ def _index_put(b: Builder, x: Any, y: Any, *rest: Any) -> str:
     return b.transposed(out, np.argsort(order).tolist())
 
 
-def _scattered(b: Builder, x: Any, i: Any, y: Any, axis: int, reduction: str = "none") -> str:
-    index = _index(b, i)
+def _scattered(b: Builder, x: Any, i: Any, y: Any, axis: int, reduction: str = "none", name: str = "") -> str:
+    index, name = _index(b, i), name or b.of(x)
     new = b.of(y, x.dtype)
     if not isinstance(y, Value) or not y.shape:
         new = b.node("Expand", new, b.node("Shape", index))
     elif not _like(b.shape(y), b.shape(i)):  # only what stands where the index has elements is written
         rank = len(i.shape)
         new = b.node("Slice", new, b.ints([0] * rank), b.node("Shape", index), b.ints(range(rank)))
-    return b.node("ScatterElements", b.of(x), index, new, axis=axis % max(len(x.shape), 1), reduction=reduction)
+    return b.node("ScatterElements", name, index, new, axis=axis % max(len(x.shape), 1), reduction=reduction)
+
+
+@form("masked_scatter")
+def _masked_scatter(b: Builder, x: Any, y: Any, mask: Any) -> str:
+    shape = b.node("Shape", b.of(x))
+    chosen = b.node("Expand", b.of(mask, bool), shape)
+    flat = b.node("Reshape", chosen, b.ints([-1]))
+    order = b.node("CumSum", b.cast(flat, np.int64), b.constant(0, np.int64))
+    place = b.node("Max", b.node("Sub", order, b.constant(1, np.int64)), b.constant(0, np.int64))
+    source = b.node("Reshape", b.of(y, x.dtype), b.ints([-1]))
+    last = b.node("Sub", b.node("Size", source), b.constant(1, np.int64))
+    taken = b.node("Gather", source, b.node("Min", place, last), axis=0)
+    return b.node("Where", chosen, b.node("Reshape", taken, shape), b.of(x))
+
+
+@form("take_rows")
+def _take_rows(b: Builder, x: Any, rows: Any) -> str:
+    return b.node("Gather", b.of(x), b.constant(rows, np.int64), axis=0)
+
+
+@form("put_rows")
+def _put_rows(b: Builder, x: Any, rows: Any, count: int, filler: float) -> str:
+    shape = [count, *b.shape(x)[1:]]
+    whole = b.node("Expand", b.of(filler, x.dtype), b.ints(shape))
+    return b.node("ScatterND", whole, b.constant(np.reshape(rows, (-1, 1)), np.int64), b.of(x))
+
+
+def _start_of(dtype: Any, reduce: str) -> Any:
+    """Return the value that every other one replaces in a reduction."""
+    if reduce not in ("amax", "amin"):
+        return int(reduce == "prod")
+    if dtype.kind == "f":
+        return -math.inf if reduce == "amax" else math.inf
+    info = np.iinfo(dtype)
+    return info.min if reduce == "amax" else info.max
 
 
 @form("scatter")
@@ -126,10 +162,18 @@ def _scatter_add(b: Builder, x: Any, y: Any, i: Any, axis: int) -> str:
 
 @form("scatter_reduce")
 def _scatter_reduce(b: Builder, x: Any, y: Any, i: Any, axis: int, reduce: str, include_self: bool) -> str:
-    known = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-    if reduce not in known or not include_self:
-        raise Unsupported(f"scatter_reduce with reduce={reduce!r}, include_self={include_self}")
-    return _scattered(b, x, i, y, axis, known[reduce])
+    known = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    name, axis = b.of(x), axis % max(len(x.shape), 1)
+    if not include_self:
+        start = b.node("Expand", b.constant(_start_of(x.dtype, reduce), x.dtype), b.node("Shape", _index(b, i)))
+        name = b.node("ScatterElements", name, _index(b, i), start, axis=axis)
+    out = _scattered(b, x, i, y, axis, known[reduce], name)
+    if reduce != "mean":
+        return out
+    ones = b.node("Expand", b.constant(1, np.int64), b.node("Shape", _index(b, i)))
+    before = b.node("Expand", b.constant(int(include_self), np.int64), b.node("Shape", name))
+    count = b.node("ScatterElements", before, _index(b, i), ones, axis=axis, reduction="add")
+    return b.node("Div", out, b.cast(b.node("Max", count, b.constant(1, np.int64)), x.dtype))
 
 
 def _along(b: Builder, x: Any, y: Any, i: Any, axis: int, reduction: str = "none") -> str:

@@ -124,17 +124,3 @@ def _det(b: Builder, x: Any) -> str:
 def _euclid(b: Builder, x: Any, y: Any, direct: bool) -> str:
     gap = b.node("Sub", b.node("Unsqueeze", b.of(x), b.ints([-2])), b.node("Unsqueeze", b.of(y), b.ints([-3])))
     return b.node("ReduceL2", gap, b.ints([-1]), keepdims=0)
-
-
-@form("mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy",
-      "binary_cross_entropy_with_logits", "ctc_loss")  # fmt: skip
-def _loss(b: Builder, x: Any, y: Any, *params: Any) -> str:
-    assert b.line is not None
-    if b.line.name != "mse_loss":
-        raise Unsupported("a loss is for training; export the model that the loss is of")
-    gap = b.node("Sub", b.of(x), b.of(y, x.dtype))
-    square = b.node("Mul", gap, gap)
-    reduction = params[0]
-    if reduction == 0:
-        return square
-    return b.node("ReduceMean" if reduction == 1 else "ReduceSum", square, keepdims=0)

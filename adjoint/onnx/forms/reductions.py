@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compiler.graph import Value
 from ...export.sizes import Varying
-from ..builder import Builder, Unsupported
+from ..builder import Builder
 from .table import axes_of, form
 
 __all__: list[str] = []
@@ -182,11 +182,6 @@ def _rms_norm(b: Builder, x: Any, weight: Any, axes: Any, shape: Any, eps: float
 @form("group_norm", "batch_norm")
 def _group_norm(b: Builder, x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: float) -> str:
     return _scaled(b, _normalized(b, x, axes_of(axes, len(x.shape)), eps), x, weight, bias, shape)
-
-
-@form("cummax", "cummin", "cumprod", "logcumsumexp")
-def _scan(b: Builder, *_: Any) -> str:
-    raise Unsupported("ONNX has no such scan")
 
 
 @form("batch_normalization")

@@ -65,9 +65,7 @@ def _expand(b: Builder, x: Any, shape: Any) -> str:
 
 @form("flip")
 def _flip(b: Builder, x: Any, axes: Any) -> str:
-    found = axes_of(axes, len(x.shape))
-    count = len(found)
-    return b.node("Slice", b.of(x), b.ints([-1] * count), b.ints([-END] * count), b.ints(found), b.ints([-1] * count))
+    return b.reversed(b.of(x), axes_of(axes, len(x.shape)))
 
 
 @form("roll")
@@ -275,11 +273,21 @@ def _region(b: Builder, whole: Any, params: Any) -> tuple[Any, Any]:
 def _set_slice(b: Builder, x: Any, y: Any, index: Any) -> str:
     if not b.is_static(x):
         raise Unsupported("a write into part of a tensor with dynamic axes: use where, cat or scatter instead")
-    places = np.arange(math.prod(x.shape), dtype=np.int64).reshape(x.shape)[index]
+    return _with_elements(b, x, y, np.arange(math.prod(x.shape), dtype=np.int64).reshape(x.shape)[index])
+
+
+@form("set_diagonal")
+def _set_diagonal(b: Builder, x: Any, y: Any, offset: int, axis1: int, axis2: int) -> str:
+    if not b.is_static(x):
+        raise Unsupported("a diagonal of axes that are dynamic")
+    places = np.arange(math.prod(x.shape), dtype=np.int64).reshape(x.shape)
+    return _with_elements(b, x, y, np.diagonal(places, offset, axis1, axis2))
+
+
+def _with_elements(b: Builder, x: Value, y: Any, places: Any) -> str:
+    """Write `y` where `places` says, which counts the elements of `x` in order."""
     flat = b.node("Reshape", b.of(x), b.ints([-1]))
-    new = (
-        b.node("Expand", b.of(y, x.dtype), b.ints(places.shape)) if tuple(y.shape) != places.shape else b.of(y, x.dtype)
-    )
+    new = b.node("Expand", b.of(y, x.dtype), b.ints(places.shape)) if np.shape(y) != places.shape else b.of(y, x.dtype)
     new = b.node("Reshape", new, b.ints([-1]))
     return b.reshaped(b.node("ScatterElements", flat, b.constant(places.reshape(-1)), new, axis=0), b.shape(x))
 

@@ -145,8 +145,23 @@ def _weighted(b: Builder, x: Any, plans: Any) -> str:
     return name
 
 
-for _kind in ("adaptive_avg_pool", "reflect_pad", "replicate_pad", "circular_pad"):
-    form(*(f"{_kind}{rank}d" for rank in (1, 2, 3)))(_weighted)
+form("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")(_weighted)
+
+
+@form("reflect_pad1d", "reflect_pad2d", "reflect_pad3d", "replicate_pad1d", "replicate_pad2d", "replicate_pad3d",
+      "circular_pad1d", "circular_pad2d", "circular_pad3d")  # fmt: skip
+def _edge_pad(b: Builder, x: Any, plans: Any) -> str:
+    if not any(isinstance(p, Varying) for p in plans):
+        return _weighted(b, x, plans)
+    known = [{p.recipe[1][:1] + p.recipe[1][2:] for p in _runs(plan)} for plan in plans]
+    modes = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    mode = modes.get(next(iter(known[0]))[0])
+    if mode is None or any(len(k) > 1 for k in known) or (mode == "wrap" and b.opset < 19):
+        raise Unsupported("padding whose width depends on a dynamic size")
+    widths = [next(iter(k))[1:] for k in known]
+    lead = [0] * (len(x.shape) - len(plans))
+    pads = [*lead, *(w[0] for w in widths), *lead, *(w[1] for w in widths)]
+    return b.node("Pad", b.of(x), b.ints(pads), mode=mode)
 
 
 @form("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_nearest_exact1d",
@@ -154,18 +169,38 @@ for _kind in ("adaptive_avg_pool", "reflect_pad", "replicate_pad", "circular_pad
       "upsample_trilinear3d", "upsample_bicubic2d", "upsample_bilinear2d_aa", "upsample_bicubic2d_aa")  # fmt: skip
 def _upsample(b: Builder, x: Any, plans: Any) -> str:
     assert b.line is not None
-    if not isinstance(plans, Varying):
+    if not any(isinstance(p, Varying) for p in plans):
         return _weighted(b, x, plans)
-    runs = _plans(plans)
-    scales = {p.n_out / p.n_in for plan in runs for p in plan if p is not None}
-    if len(scales) != 1 or "nearest" not in b.line.name:
-        raise Unsupported("resizing of dynamic sizes other than to the nearest element by one factor")
-    lead = len(x.shape) - len(runs)
-    factors = np.array([1.0] * lead + [scales.pop()] * len(runs), np.float32)
-    return b.node(
-        "Resize", b.of(x), "", b.constant(factors), mode="nearest", coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )  # fmt: skip
+    runs = [p for plan in plans for p in _runs(plan) if p is not None]
+    way = next((w for w in _WAYS if all(np.allclose(_matrix(p), _resized(w, p), atol=1e-6) for p in runs)), None)
+    if way is None:
+        raise Unsupported("resizing of dynamic sizes otherwise than ONNX's Resize does it")
+    kind, place = way
+    nearest = {"nearest_mode": "floor" if place == "asymmetric" else "round_prefer_ceil"} if kind == "nearest" else {}
+    size = b.ints(b.shape(b.line.outputs[0]))
+    return b.node("Resize", b.of(x), "", "", size, mode=kind, coordinate_transformation_mode=place, **nearest)
+
+
+_WAYS = (("nearest", "asymmetric"), ("nearest", "half_pixel"), ("linear", "half_pixel"), ("linear", "align_corners"))
+
+
+def _resized(way: tuple[str, str], plan: Taps) -> Any:
+    """Return the matrix of a way of ONNX's to resize an axis to a size."""
+    kind, place = way
+    i, n = np.arange(plan.n_out), plan.n_in
+    if place == "align_corners":
+        at = i * (n - 1) / max(plan.n_out - 1, 1)
+    else:
+        at = i * n / plan.n_out if place == "asymmetric" else (i + 0.5) * n / plan.n_out - 0.5
+    matrix = np.zeros((plan.n_out, n))
+    if kind == "nearest":
+        source = np.floor(at if place == "asymmetric" else at + 0.5).astype(int)
+        matrix[i, np.clip(source, 0, n - 1)] = 1
+        return matrix
+    low = np.floor(at).astype(int)
+    np.add.at(matrix, (i, np.clip(low, 0, n - 1)), 1 - (at - low))
+    np.add.at(matrix, (i, np.clip(low + 1, 0, n - 1)), at - low)
+    return matrix
 
 
 @form("grid_sampler_2d")
