@@ -23,7 +23,7 @@ from ..export.sizes import Varying
 from ..nn.modules.module import Module
 from .builder import Builder, Unsupported
 from .forms import write
-from .patterns import fold_constants, gather_batch_norms, prune
+from .patterns import fold_constants, gather_batch_norms
 from .writing import save
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "TrainingMode", "export", "is_in_onnx_export"]
@@ -301,7 +301,7 @@ def _drop_writes(program: Program) -> None:
         stacklevel=4,
     )
     program.writes = []
-    prune(program)
+    program.prune()
 
 
 def _takes_keywords(model: Any, args: tuple[Any, ...]) -> bool:

@@ -12,7 +12,7 @@ from ..core.nodes import wrap
 from ..export.program import Call, Program, is_step
 from ..export.sizes import Varying
 
-__all__ = ["BATCH_NORM", "fold_constants", "gather_batch_norms", "prune"]
+__all__ = ["BATCH_NORM", "fold_constants", "gather_batch_norms"]
 
 _MOST_FOLDED = 1 << 20  # bytes
 BATCH_NORM = Step("batch_normalization", lambda *_: None)
