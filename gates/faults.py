@@ -1,8 +1,9 @@
 """Exceptions and interrupts wherever they can come: afterwards no mode is left on, no gradient is half of one.
 
-Three kinds of case. `at every check`: KeyboardInterrupt, or what a handler raises, at the n-th point at which the interpreter looks for signals
-(where a function starts, after a call, where a loop jumps back), for every n of a program. `signals`: a timer's real
-signals at random times. `raised`: an exception from the n-th call of a hook or rule of a random graph.
+Three kinds of case. `at every check`: KeyboardInterrupt, or what a handler raises, at the n-th point at which the
+interpreter looks for signals (where a function starts, after a call, where a loop jumps back), for every n of a
+program. `signals`: a timer's real signals at random times. `raised`: an exception from the n-th call of a hook or rule
+of a random graph.
 
     python -m gates.faults --minutes 1 --seed 0
 """

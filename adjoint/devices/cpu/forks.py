@@ -1,15 +1,20 @@
-"""Locks that a forked child finds open.
+"""Locks that a forked child finds open, and imports that it finds finished.
 
 A child has one thread, the one that forked. What other threads of the parent held at that moment would be held for
 ever: locks made here are opened in the child, and so are those of Numba and llvmlite if they are loaded. A reentrant
 lock that the forking thread itself holds stays its own.
+
+A module that another thread was importing would stay half imported in the child, and its import lock held: a fork waits
+a while until other threads have ended their imports. What is left after that, the child imports anew.
 """
 
 from __future__ import annotations
 
+import _frozen_importlib  # type: ignore[import-not-found]  # where the import locks of modules are
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -52,5 +57,37 @@ def _open() -> None:
             renew()
 
 
+# --- Imports ----------------------------------------------------------------------------------------
+
+_LONGEST_IMPORT = 5.0  # seconds that a fork waits for the imports of other threads
+_locks: dict[str, Any] = getattr(_frozen_importlib, "_module_locks", {})  # weak references to locks, by module
+
+
+def _importers() -> dict[str, int]:
+    """Return which threads import which modules."""
+    held = {name: getattr(ref(), "owner", None) for name, ref in list(_locks.items())}
+    return {name: thread for name, thread in held.items() if thread is not None}
+
+
+def _wait_for_imports() -> None:
+    until, me = time.monotonic() + _LONGEST_IMPORT, threading.get_ident()
+    while (importers := set(_importers().values())) and me not in importers and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+def _forget_imports() -> None:
+    me = threading.get_ident()
+    for name, thread in _importers().items():
+        if thread != me:
+            _locks.pop(name, None)
+            if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+                del sys.modules[name]
+
+
+def _opened() -> None:
+    _open()
+    _forget_imports()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_open)
+    os.register_at_fork(before=_wait_for_imports, after_in_child=_opened)
