@@ -102,7 +102,7 @@ _ONES = {np.dtype(kind): np.array(1, kind) for kind in "fd"}  # ufuncs take thes
 def _less_one(x: np.ndarray, label: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     out = x.copy() if out is None else out
     places = label + _starts(out.shape)
-    if label.item(label.argmin()) < 0:
+    if label.size and label.item(label.argmin()) < 0:
         places = places[label >= 0]
     out.put(places, out.take(places) - _ONES[out.dtype])
     return out

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,3 +156,22 @@ def test_the_locks_of_the_compiler_are_open_too(which: int) -> None:
     lock = list(forks._others())[which]
     with elsewhere(holding(lock)):
         in_child(lambda: numba.njit(lambda x: x + 1)(1))
+
+
+@pytest.mark.parametrize("patience", [5.0, 0.0], ids=["waited for", "imported anew"])
+def test_a_module_that_a_thread_imports(patience: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"slowly_imported_{int(patience)}"
+    (tmp_path / f"{name}.py").write_text("import time\ntime.sleep(0.5)\nvalue = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(forks, "_LONGEST_IMPORT", patience)
+    importer = threading.Thread(target=importlib.import_module, args=(name,))
+    importer.start()
+    while name not in sys.modules:
+        time.sleep(0.01)
+
+    def use() -> None:
+        assert importlib.import_module(name).value == 1
+
+    in_child(use, 20)
+    importer.join()
+    del sys.modules[name]
