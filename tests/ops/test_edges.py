@@ -383,3 +383,17 @@ def test_a_complex_factor_of_real_tensors_is_refused(name: str) -> None:
     with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
         getattr(adjoint, name)(x, x, x, value=1j)
     assert getattr(adjoint, name)(x, x + 0j, x, value=1j).dtype is adjoint.complex64
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_a_transform_along_one_dim_has_points(name: str) -> None:
+    with pytest.raises(RuntimeError, match=r"Invalid number of data points \(-1\) specified"):
+        getattr(adjoint.fft, name)(adjoint.ones(3), n=-1)
+    assert adjoint.fft.fftn(adjoint.ones(3), s=(-1,)).shape == (3,)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("name", ["conv", "conv_transpose"])
+def test_kernels_without_elements_are_refused(name: str, rank: int) -> None:
+    with pytest.raises(RuntimeError, match="kernel size should be greater than zero"):
+        getattr(functional, f"{name}{rank}d")(adjoint.ones(1, 1, *[3] * rank), adjoint.ones(1, 1, *[0] * rank))

@@ -4,8 +4,8 @@ A child has one thread, the one that forked. What other threads of the parent he
 ever: locks made here are opened in the child, and so are those of Numba and llvmlite if they are loaded. A reentrant
 lock that the forking thread itself holds stays its own.
 
-A module that another thread was importing would stay half imported in the child, and its import lock held: a fork waits
-a while until other threads have ended their imports. What is left after that, the child imports anew.
+What cannot be opened is waited for, a while, before the fork: calls of LLVM, which has locks of its own inside, and
+imports that other threads have begun. A module that is half imported nevertheless the child imports anew.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 _made: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -38,20 +37,35 @@ def adopt(made: Any) -> Any:
     return made
 
 
-def _others() -> Iterator[Any]:
-    """Yield the locks around Numba's compiler and LLVM."""
-    for module, path in (
-        ("numba.core.compiler_lock", "global_compiler_lock._lock"),
-        ("llvmlite.binding.ffi", "lib._lock._lock"),
-    ):
-        found: Any = sys.modules.get(module)
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        yield found
+_COMPILER = "numba.core.compiler_lock", "global_compiler_lock._lock"
+_LLVM = "llvmlite.binding.ffi", "lib._lock._lock"
+_WAITS = 5.0  # seconds that a fork waits for other threads: for their calls of LLVM, and for their imports
+_in_llvm: dict[int, Any] = {}  # LLVM's lock, by the thread that forks
+
+
+def _other(module: str, path: str) -> Any:
+    """Return a lock that a loaded module has, or None."""
+    found: Any = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _wait_for_llvm() -> None:
+    """Take the lock around LLVM, whose own locks, in C++, cannot be opened in a child."""
+    lock = _other(*_LLVM)
+    if lock is not None and lock.acquire(timeout=_WAITS):
+        _in_llvm[threading.get_ident()] = lock
+
+
+def _leave_llvm() -> None:
+    lock = _in_llvm.pop(threading.get_ident(), None)
+    if lock is not None:
+        lock.release()
 
 
 def _open() -> None:
-    for each in [*_made, *_others()]:
+    for each in [*_made, _other(*_COMPILER), _other(*_LLVM)]:
         renew = getattr(each, "_at_fork_reinit", None)  # as the standard library does with its own
         if renew is not None and not getattr(each, "_is_owned", bool)():
             renew()
@@ -59,7 +73,6 @@ def _open() -> None:
 
 # --- Imports ----------------------------------------------------------------------------------------
 
-_LONGEST_IMPORT = 5.0  # seconds that a fork waits for the imports of other threads
 _locks: dict[str, Any] = getattr(_frozen_importlib, "_module_locks", {})  # weak references to locks, by module
 
 
@@ -70,7 +83,7 @@ def _importers() -> dict[str, int]:
 
 
 def _wait_for_imports() -> None:
-    until, me = time.monotonic() + _LONGEST_IMPORT, threading.get_ident()
+    until, me = time.monotonic() + _WAITS, threading.get_ident()
     while (importers := set(_importers().values())) and me not in importers and time.monotonic() < until:
         time.sleep(0.001)
 
@@ -84,10 +97,19 @@ def _forget_imports() -> None:
                 del sys.modules[name]
 
 
-def _opened() -> None:
+# --- At a fork --------------------------------------------------------------------------------------
+
+
+def _before() -> None:
+    _wait_for_imports()
+    _wait_for_llvm()
+
+
+def _in_child() -> None:
+    _leave_llvm()
     _open()
     _forget_imports()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_imports, after_in_child=_opened)
+    os.register_at_fork(before=_before, after_in_parent=_leave_llvm, after_in_child=_in_child)
