@@ -10,7 +10,7 @@ imports that other threads have begun. A module that is half imported neverthele
 
 from __future__ import annotations
 
-import _frozen_importlib  # type: ignore[import-not-found]  # where the import locks of modules are
+import _frozen_importlib  # where the import locks of modules are
 import os
 import sys
 import threading
