@@ -1,8 +1,9 @@
 """Exceptions and interrupts wherever they can come: afterwards no mode is left on, no gradient is half of one.
 
-Three kinds of case. `at every check`: KeyboardInterrupt at the n-th point at which the interpreter looks for signals
-(where a function starts, after a call, where a loop jumps back), for every n of a program. `signals`: a timer's real
-signals at random times. `raised`: an exception from the n-th call of a hook or rule of a random graph.
+Three kinds of case. `at every check`: KeyboardInterrupt, or what a handler raises, at the n-th point at which the
+interpreter looks for signals (where a function starts, after a call, where a loop jumps back), for every n of a
+program. `signals`: a timer's real signals at random times. `raised`: an exception from the n-th call of a hook or rule
+of a random graph.
 
     python -m gates.faults --minutes 1 --seed 0
 """
@@ -13,12 +14,14 @@ import argparse
 import contextlib
 import dis
 import gc
+import itertools
 import os
 import random
 import signal
 import sys
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -148,6 +151,19 @@ def forward_mode(s: State) -> None:
         forward_ad.unpack_dual(forward_ad.make_dual(s.x, s.x) * 2)
 
 
+def watched(s: State) -> None:
+    """Look for NaN, switch recording and forward mode by constructors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        detection = adjoint.autograd.detect_anomaly(stack=True)
+    with detection, adjoint.autograd.set_detect_anomaly(True):
+        loss = loss_of(s)
+    with adjoint.set_grad_enabled(False):
+        s.x * 2
+    with forward_ad._set_fwd_grad_enabled(False), adjoint.autograd.set_multithreading_enabled(False):
+        loss.backward()
+
+
 def autocast(s: State) -> None:
     """Compute in lower precision."""
     with adjoint.autocast("cpu"):
@@ -176,7 +192,7 @@ def step(s: State) -> None:
 
 PROGRAMS: list[Callable[[State], None]] = [
     backward, recorded_backward, hooked, reentrant, switched, decorated, transformed, forward_mode, autocast,
-    saved_hooks, checkpointed, step, deep,
+    watched, saved_hooks, checkpointed, step, deep,
 ]  # fmt: skip
 
 
@@ -189,6 +205,9 @@ def finished(program: Program) -> tuple[Any, ...]:
     return before, (s.x.detach().numpy().copy(), s.w.detach().numpy().copy()), gradients
 
 
+_FLAGS = np.geterr()
+
+
 def faults(s: State, expected: tuple[Any, ...]) -> list[str]:
     """Return what an interrupted program has left behind; put it right for the next."""
     local, found = modes.local, []
@@ -196,6 +215,8 @@ def faults(s: State, expected: tuple[Any, ...]) -> list[str]:
         "grad mode": not local.grad or not adjoint.is_grad_enabled(),
         "inference mode": local.inference,
         "forward mode": not local.forward_grad,
+        "anomaly detection": local.anomaly or local.anomaly_stack or np.geterr()["invalid"] == "call",
+        "threads of passes": not local.multithreading,
         "levels": bool(payload.inside.levels),
         "dual levels": bool(forward_ad._levels),
         "observer": local.observer is not None,
@@ -228,6 +249,8 @@ def reset() -> None:
     """Put every switch of this thread where a new thread has it."""
     key = modes.local.key
     modes.local.__dict__.clear()
+    np.seterr(**_FLAGS)
+    np.seterrcall(None)
     modes.local.key, modes.local.grad = key, True
     for words in (modes.off, nodes.passes, fast_path.recorded_passes):
         words.clear()
@@ -244,16 +267,28 @@ def reset() -> None:
 _BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name)
 
 
-class Injector:
-    """Raises KeyboardInterrupt at the n-th check for signals inside adjoint; `count` says how many there were."""
+class Alarm(Exception):
+    """What a program's own handler of a signal raises."""
 
-    def __init__(self, at: int) -> None:
-        self.at, self.count, self.where = at, 0, ""
+
+def raise_alarm(*_: Any) -> None:
+    """Raise, as a handler of signals."""
+    raise Alarm
+
+
+HANDLERS: dict[type[BaseException], Any] = {KeyboardInterrupt: signal.default_int_handler, Alarm: raise_alarm}
+
+
+class Injector:
+    """Raises an error at the n-th check for signals inside adjoint; `count` says how many checks there were."""
+
+    def __init__(self, at: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.at, self.count, self.where, self.error = at, 0, "", error
         self.last: dict[Any, int] = {}
         self.before: Any = None
 
     def __enter__(self) -> Injector:
-        self.before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell's job began us
+        self.before = signal.signal(signal.SIGINT, HANDLERS[self.error])  # ignored where a shell's job began us
         self.start()
         return self
 
@@ -299,26 +334,35 @@ class Injector:
             handler(signal.SIGINT, frame)
 
 
-def interrupted_at(program: Program, at: int, expected: tuple[Any, ...]) -> tuple[list[str], Injector]:
+def interrupted_at(
+    program: Program, at: int, expected: tuple[Any, ...], error: type[BaseException] = KeyboardInterrupt
+) -> tuple[list[str], Injector]:
     """Interrupt a program at its n-th check; return what it left behind."""
-    s = State()
-    with Injector(at) as injector:
+    s, replaced = State(), []
+    with Injector(at, error) as injector:
         try:
             program(s)
-        except KeyboardInterrupt:
+        except BaseException as raised:
             injector.stop()
-    return faults(s, expected), injector
+            if type(raised) is not error:
+                replaced = [f"{type(raised).__name__} in place of {error.__name__}: {raised}"]
+            del raised  # with its traceback go the contexts that were entered
+    return replaced + faults(s, expected), injector
 
 
 def at_every_check(
-    program: Program, stride: int = 1, start: int = 1, until: float = float("inf")
+    program: Program,
+    stride: int = 1,
+    start: int = 1,
+    until: float = float("inf"),
+    error: type[BaseException] = KeyboardInterrupt,
 ) -> tuple[int, dict[str, list[str]]]:
     """Interrupt a program at every check; return the number of cases and the places after which something was left."""
     expected, bad, at, cases = finished(program), {}, start, 0
     while True:
         if cases and time.perf_counter() > until:
             return cases, bad
-        found, injector = interrupted_at(program, at, expected)
+        found, injector = interrupted_at(program, at, expected, error)
         if injector.count < at:
             return cases, bad
         cases += 1
@@ -431,8 +475,8 @@ def main(argv: list[str] | None = None) -> int:
     gc.disable()  # a collection looks for signals in whatever it calls, and swallows their exceptions
     programs = [p for p in PROGRAMS if p is not deep]  # which runs in several threads, of which one is traced
     rng.shuffle(programs)
-    for program, stride in [*((p, SPARSE) for p in programs), *((p, 1) for p in programs)]:
-        cases, bad = at_every_check(program, stride, rng.randint(1, stride), until=end)
+    for stride, error, program in itertools.product((SPARSE, 1), HANDLERS, programs):
+        cases, bad = at_every_check(program, stride, rng.randint(1, stride), end, error)
         table["cases"] += cases
         table["corrupt"] += len(bad)
         for where, found in bad.items():

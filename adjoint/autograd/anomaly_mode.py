@@ -25,24 +25,42 @@ class _Before(NamedTuple):
     flags: Any
 
 
-def _switch(mode: bool, check_nan: bool, forward: bool, stack: bool) -> _Before:
-    """Switch anomaly detection in this thread; return how it was."""
+_OFF = _Before(False, True, False, False, ({}, None))
+
+
+def _now() -> _Before:
+    local, flags = modes.local, (np.geterr(), np.geterrcall())
+    return _Before(local.anomaly, local.anomaly_nan, local.anomaly_forward, local.anomaly_stack, flags)
+
+
+def _switch(mode: bool, check_nan: bool, forward: bool, stack: bool) -> None:
+    """Switch anomaly detection in this thread; once or twice is the same."""
     local = modes.local
-    was = _Before(local.anomaly, local.anomaly_nan, local.anomaly_forward, local.anomaly_stack, np.geterr())
+    recording.switch(mode)
     if stack != local.anomaly_stack:
         modes.note_unusual(1 if stack else -1)
-    recording.switch(mode)
+    # By stores, with no call since the count: see modes.py.
     local.anomaly, local.anomaly_nan, local.anomaly_forward, local.anomaly_stack = mode, check_nan, forward, stack
-    flags = watch_flags() if mode and check_nan else (np.geterr(), np.geterrcall())
-    return was._replace(flags=flags)
+    if mode and check_nan:
+        watch_flags()
 
 
-def _restore(before: _Before) -> None:
-    _switch(*before[:4])
-    ignore_flags(before.flags)
+class _Detection(modes.Scope):
+    """A context of anomaly detection, which puts back what was on before."""
+
+    before: _Before = _OFF
+
+    def __exit__(self, *error: object) -> None:
+        _switch(*self.before[:4])
+        ignore_flags(self.before.flags)
+        self.owned = None
+
+    def __del__(self) -> None:
+        if not self.before.anomaly:  # else one around it has put back what was
+            super().__del__()
 
 
-class detect_anomaly:
+class detect_anomaly(_Detection):
     """Raise where the backward pass makes a NaN, with the forward op's line; if asked to, in the forward pass too.
 
     Parameters
@@ -74,25 +92,21 @@ class detect_anomaly:
         )
 
     def __enter__(self) -> None:
-        self.before = _switch(True, self.check_nan, self.forward and self.check_nan, self.stack)
-
-    def __exit__(self, *error: object) -> None:
-        _restore(self.before)
+        self.before, self.owned = _now(), self.own()
+        _switch(True, self.check_nan, self.forward and self.check_nan, self.stack)
 
 
-class set_detect_anomaly:
+class set_detect_anomaly(_Detection):
     """Switch anomaly detection on or off at once; as a context, until its end. `forward` as in `detect_anomaly`."""
 
     def __init__(self, mode: bool, check_nan: bool = True, forward: bool = False) -> None:
-        self.before = _switch(mode, check_nan, mode and check_nan and forward, False)
+        self.before, self.owned = _now(), self.own()
+        _switch(mode, check_nan, mode and check_nan and forward, False)
         if not mode:
             ignore_flags((_DEFAULT, None))
 
     def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        _restore(self.before)
+        self.owned = self.own()
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:

@@ -152,15 +152,21 @@ def _tensor(value: Any) -> Any:
     return value if isinstance(value, TensorBase) else wrap(value)
 
 
-class _set_fwd_grad_enabled:
+class _set_fwd_grad_enabled(modes.Scope):
     """Switch forward mode on or off."""
 
+    before = False
+
     def __init__(self, mode: bool) -> None:
-        self.before = modes.local.forward_grad
+        self.before, self.owned = modes.local.forward_grad, self.own()
         modes.local.forward_grad = mode
 
     def __enter__(self) -> None:
-        pass
+        self.owned = self.own()
 
     def __exit__(self, *error: object) -> None:
-        modes.local.forward_grad = self.before
+        self.owned, modes.local.forward_grad = None, self.before
+
+    def __del__(self) -> None:
+        if self.before:  # else one around it has put back what was
+            super().__del__()

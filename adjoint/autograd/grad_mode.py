@@ -236,13 +236,16 @@ class set_grad_enabled(_DecoratorContextManager):
     False
     """
 
+    owned: tuple[Any, int] | None = None
+    own = modes.Scope.own
+
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
-        self.prev = modes.local.grad
-        self.mode = mode
+        self.prev, self.mode = modes.local.grad, mode
+        self.owned = self.own()
         modes.set_grad(mode)
 
     def clone(self) -> Any:
@@ -250,17 +253,23 @@ class set_grad_enabled(_DecoratorContextManager):
         return type(self)(self.mode)
 
     def __enter__(self) -> None:
+        self.owned = self.own()
         modes.set_grad(self.mode)
 
     def __exit__(self, *error: object) -> None:
         switches = local.__dict__
-        off[switches["key"]], switches["grad"] = None, self.prev  # by stores: see modes.py
+        self.owned, off[switches["key"]], switches["grad"] = None, None, self.prev  # by stores: see modes.py
         if self.prev:
             off.pop(switches["key"], None)
+
+    def __del__(self) -> None:
+        if self.owned is not None and self.prev and is_with(self.owned):  # else one around it has put back what was
+            self.__exit__()
 
     def __call__(self, function: F) -> F:
         """Wrap a function."""
         # The call that made this object already switched the mode; as a decorator it must not.
+        self.owned = None
         modes.set_grad(self.prev)
         return super().__call__(function)
 
@@ -348,8 +357,12 @@ def is_inference_mode_enabled() -> bool:
 class set_multithreading_enabled(_DecoratorContextManager):
     """Accepted for torch's sake: the backward pass runs in the calling thread anyway."""
 
+    owned: tuple[Any, int] | None = None
+    own = modes.Scope.own
+    before = False
+
     def __init__(self, mode: bool) -> None:
-        self.before = modes.local.multithreading
+        self.before, self.owned = modes.local.multithreading, self.own()
         self.mode = modes.local.multithreading = mode
 
     def clone(self) -> Any:
@@ -357,10 +370,15 @@ class set_multithreading_enabled(_DecoratorContextManager):
         return type(self)(self.mode)
 
     def __enter__(self) -> None:
+        self.owned = self.own()
         modes.local.multithreading = self.mode
 
     def __exit__(self, *error: object) -> None:
-        modes.local.multithreading = self.before
+        self.owned, modes.local.multithreading = None, self.before
+
+    def __del__(self) -> None:
+        if self.owned is not None and self.before and is_with(self.owned):  # else one around it has put back what was
+            self.__exit__()
 
 
 def is_multithreading_enabled() -> bool:
@@ -371,8 +389,12 @@ def is_multithreading_enabled() -> bool:
 class enforce_grad_layout_policy(_DecoratorContextManager):
     """Say whether ``.grad`` always gets the strides of its tensor, which costs a copy where a gradient has others."""
 
+    owned: tuple[Any, int] | None = None
+    own = modes.Scope.own
+    before = False
+
     def __init__(self, enable: bool = True) -> None:
-        self.before = modes.local.grad_layout
+        self.before, self.owned = modes.local.grad_layout, self.own()
         self.mode = modes.local.grad_layout = enable
 
     def clone(self) -> Any:
@@ -380,10 +402,15 @@ class enforce_grad_layout_policy(_DecoratorContextManager):
         return type(self)(self.mode)
 
     def __enter__(self) -> None:
+        self.owned = self.own()
         modes.local.grad_layout = self.mode
 
     def __exit__(self, *error: object) -> None:
-        modes.local.grad_layout = self.before
+        self.owned, modes.local.grad_layout = None, self.before
+
+    def __del__(self) -> None:
+        if self.owned is not None and self.before and is_with(self.owned):  # else one around it has put back what was
+            self.__exit__()
 
 
 class _unsafe_preserve_version_counter(_DecoratorContextManager):

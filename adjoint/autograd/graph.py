@@ -179,8 +179,9 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
             task = running.tasks[-1]
             key = task.number
             with lock:
-                buffer = buffers.setdefault(key, [None] * size)
-                if key not in counts:
+                buffer = buffers.get(key)
+                if buffer is None:
+                    buffer = buffers[key] = [None] * size
                     counts[key] = sum(n is not None and task.will_reach(n) for n in (ref() for ref in nodes))
                 buffer[index] = grad
                 counts[key] -= 1

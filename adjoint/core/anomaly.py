@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import line_of
-from .tensor import ours, tick
+from .payload import Payload
+from .tensor import TensorBase, ours, tick
 
 ndarray, vdot, isnan = np.ndarray, np.vdot, np.isnan
 _FAST = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
@@ -109,11 +110,15 @@ recording = Recording()
 
 
 def has_nan(value: Any) -> bool:
-    """Return whether an array has a NaN.
+    """Return whether an array, or what a tensor or payload has for one, has a NaN.
 
     The product of an array with itself is NaN exactly if an element is: squares do not cancel. That is one
     pass without a temporary.
     """
+    if isinstance(value, TensorBase):
+        value = value.array
+    if isinstance(value, Payload):  # inside a transform
+        value = value.memory()
     dtype = getattr(value, "dtype", None)
     if dtype is None or dtype.kind not in "fc":
         return False

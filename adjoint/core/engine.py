@@ -244,7 +244,9 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     except Exception as error:
         explain_backward(error, node, freed)
         if sums and type(node) is not leaf:
-            finish_complete(sums, last_consumers([node, *grads], needed), lift, captured)
+            # None where a signal's handler raised after the last node: every leaf that is left has all of its gradient.
+            frontier = [] if node is None else [node, *grads]
+            finish_complete(sums, last_consumers(frontier, needed), lift, captured)
         raise
 
 

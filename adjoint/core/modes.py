@@ -70,7 +70,8 @@ class _Thread(threading.local):
 local = _Thread()
 
 
-_BEFORE_WITH = opcode.opmap.get("BEFORE_WITH")
+_BEFORE_WITH, _CACHE = opcode.opmap.get("BEFORE_WITH"), opcode.opmap.get("CACHE", -1)
+_CALLS = {opcode.opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in opcode.opmap}
 
 
 class Scope:
@@ -79,7 +80,8 @@ class Scope:
     A signal may come where a function starts, so before the first line of `__exit__`. What is left of the context then
     is in the exception's traceback; when that goes, `__del__` leaves it. One entered by hand, not by a ``with``
     statement, may be dropped at will and stays on, as in torch. A class stores in `owned` what `own` returns, in
-    `__enter__`, and None first in `__exit__`.
+    `__enter__` and in a constructor that switches, and None in `__exit__`: first, or last where leaving twice is the
+    same as leaving once.
     """
 
     owned: tuple[Any, int] | None = None
@@ -98,9 +100,14 @@ class Scope:
 
 
 def is_with(place: tuple[Any, int]) -> bool:
-    """Return whether a place in a program is a ``with`` statement that enters its context."""
-    code, instruction = place
-    return bool(code.co_code[instruction] == _BEFORE_WITH)
+    """Return whether a place in a program enters the context of a ``with`` statement, or makes the context for it."""
+    code, at = place
+    instructions = code.co_code
+    if instructions[at] in _CALLS:
+        at += 2
+        while instructions[at] == _CACHE:
+            at += 2
+    return bool(instructions[at] == _BEFORE_WITH)
 
 
 def is_grad_enabled() -> bool:

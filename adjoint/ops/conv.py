@@ -326,6 +326,8 @@ def _check(
         raise RuntimeError(f"non-positive groups is not supported: {op} got groups={groups}")
     if rank < 3:
         raise RuntimeError(f"weight should have at least three dimensions, but {op} got {list(weight)}")
+    if 0 in weight[2:]:
+        raise RuntimeError(f"kernel size should be greater than zero, but {op} got weight {list(weight)}")
     if any(p < 0 for p in padding):
         raise RuntimeError(f"negative padding is not supported: {op} got padding={list(padding)}")
     if any(p < 0 for p in output_padding):

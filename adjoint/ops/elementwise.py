@@ -607,6 +607,7 @@ def addcmul(
         value, tensor1, tensor2 = older_order("addcmul", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     require_tensor(tensor1, "tensor1", "addcmul")
     require_tensor(tensor2, "tensor2", "addcmul")
+    _check_real((input, tensor1, tensor2), value, "addcmul")
     return into(out, addcmul_p(input, tensor1, tensor2, value))
 
 
@@ -648,7 +649,11 @@ def addcmul_(input: Tensor, tensor1: Value, tensor2: Tensor, *older: Tensor, val
 
 
 def _check_value(input: Tensor, value: Number, op: str) -> None:
-    if isinstance(value, Complex) and input.array.dtype.kind != "c":
+    _check_real((input,), value, op)
+
+
+def _check_real(inputs: tuple[Value, ...], value: Number, op: str) -> None:
+    if isinstance(value, Complex) and all(x.dtype.category < 3 for x in inputs):
         raise RuntimeError(f"value cannot be converted to type float without overflow: {op}(value={value})")
 
 
@@ -698,6 +703,7 @@ def addcdiv(
     require_tensor(tensor1, "tensor1", "addcdiv")
     require_tensor(tensor2, "tensor2", "addcdiv")
     _refuse_integers(tensor1, tensor2)
+    _check_real((input, tensor1, tensor2), value, "addcdiv")
     return into(out, addcdiv_p(input, tensor1, tensor2, value))
 
 

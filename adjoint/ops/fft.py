@@ -140,6 +140,13 @@ def _axis(x: Tensor, dim: int) -> int:
     return dim_in(dim, x.array.ndim)
 
 
+def _only_axis(x: Tensor, dim: int, n: int | None) -> int:
+    """Return the axis of a transform along one dim, whose length may not be -1, as it may along several."""
+    if n is not None and n < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+    return _axis(x, dim)
+
+
 def _axes(x: Tensor, s: Any, dim: Dims) -> tuple[tuple[int, ...], Sequence[Any]]:
     """Return the axes to transform and the length of each (None or -1 for its own)."""
     rank = x.array.ndim
@@ -253,7 +260,7 @@ def ifft(
 
 def _one(input: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool, name: str) -> Tensor:
     x = _complex(input, name)
-    axis = _axis(x, dim)
+    axis = _only_axis(x, dim, n)
     return c2c_p(_sized(x, axis, n), (axis,), inverse, _norm(norm))
 
 
@@ -295,7 +302,7 @@ def rfft(
     """
     dim = dim if axis is None else either(dim, axis, -1)
     x = _real(input, "rfft")
-    axis = _axis(x, dim)
+    axis = _only_axis(x, dim, n)
     return into(out, r2c_p(_sized(x, axis, n), axis, _norm(norm)))
 
 
@@ -338,7 +345,7 @@ def irfft(
     """
     dim = dim if axis is None else either(dim, axis, -1)
     x = _complex(input, "irfft")
-    axis = _axis(x, dim)
+    axis = _only_axis(x, dim, n)
     return into(out, _to_real(x, axis, n, _norm(norm)))
 
 
@@ -356,7 +363,7 @@ def hfft(
     """Transform half of a signal that equals its mirrored conjugate to real frequencies."""
     dim = dim if axis is None else either(dim, axis, -1)
     x = _complex(input, "hfft")
-    axis = _axis(x, dim)
+    axis = _only_axis(x, dim, n)
     return into(out, _to_real(conjugate(x), axis, n, _ADJOINT[_norm(norm)]))
 
 
@@ -367,7 +374,7 @@ def ihfft(
     """Transform real frequencies to half of a signal that equals its mirrored conjugate."""
     dim = dim if axis is None else either(dim, axis, -1)
     x = _real(input, "ihfft")
-    axis = _axis(x, dim)
+    axis = _only_axis(x, dim, n)
     return into(out, conjugate(r2c_p(_sized(x, axis, n), axis, _ADJOINT[_norm(norm)])))
 
 

@@ -95,7 +95,7 @@ def ldexp_(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _powers_of_2(exponents: Tensor, category: int) -> Tensor:
-    if exponents.array.dtype.kind == "b" and category > 1:
+    if exponents.array.dtype.kind == "b" and category == 2:
         raise not_implemented("ldexp_cpu_exp", exponents.array)
     return exponential_p(exponents if exponents.dtype.category > 1 else exponents.to(dtypes.default()), 2.0)
 

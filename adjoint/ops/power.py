@@ -98,7 +98,7 @@ def _power_from(x: Value, base: float) -> Any:
 
 def _power_from_x(g: Value, x: Value, out: Value, base: float) -> Value:
     if base == 0:
-        return where_p(_nonnegative(x), 0, g * out * -math.inf)
+        return g * where_p(_nonnegative(x), 0, -out)  # by the cotangent too it is 0, not 0 times infinity
     return g * (out * _log(base, dtype_of(x).kind == "c"))
 
 

@@ -458,10 +458,17 @@ def unique(
 def _unique(array: Any, return_inverse: bool, return_counts: bool, dim: int | None) -> tuple[Any, ...]:
     array = host(array, "unique()")
     axis = None if dim is None else dim_in(dim, array.ndim)
+    narrow = array.dtype if array.dtype.isbuiltin == 2 else None  # NumPy would leave their NaN where they are
     found: Any = np.unique(  # type: ignore[call-overload]
-        array, return_inverse=return_inverse, return_counts=return_counts, axis=axis, equal_nan=False
+        array.astype(np.float32) if narrow else array,
+        return_inverse=return_inverse,
+        return_counts=return_counts,
+        axis=axis,
+        equal_nan=False,
     )
     parts = list(found) if isinstance(found, tuple) else [found]
+    if narrow:
+        parts[0] = parts[0].astype(narrow)
     if return_inverse:
         parts[1] = parts[1].reshape(-1 if axis is not None else array.shape)
     return tuple(parts)

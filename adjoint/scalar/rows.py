@@ -102,7 +102,7 @@ _ONES = {np.dtype(kind): np.array(1, kind) for kind in "fd"}  # ufuncs take thes
 def _less_one(x: np.ndarray, label: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     out = x.copy() if out is None else out
     places, unsigned = label + _starts(out.shape), label.view(np.uint64)  # in which negative labels are large, too
-    if unsigned.item(unsigned.argmax()) >= out.shape[-1]:
+    if label.size and unsigned.item(unsigned.argmax()) >= out.shape[-1]:
         places = places[unsigned < out.shape[-1]]
     out.put(places, out.take(places) - _ONES[out.dtype])
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import struct
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from .sources import FileFormatError, Source
 
 __all__ = ["names_refused", "read_archive", "read_stream"]
 
+codecs.lookup("cp437")  # zipfile decodes names with it: nothing is imported because of a file
 _MAGIC = 0x1950A86A20F9469CFC6C
 _MOST_STRUCTURE = 1 << 30  # bytes of pickle
 

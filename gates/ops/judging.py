@@ -179,8 +179,9 @@ def _judged_batch(case: Case) -> Iterator[Difference]:
 
 
 REFUSALS = re.compile(
-    "an in-place op cannot change it|divisible by 2|with stride 1|vmap: |When vmap-ing|Batching rule not implemented|"
-    "inside a transform|dynamic shape|data-dependent|Inside vmap|double backward not supported"
+    "an in-place op cannot change it|divisible by 2|with stride 1|vmap: |vmap over |When vmap-ing|"
+    "Batching rule not implemented|inside a transform|dynamic shape|data-dependent|Inside vmap|"
+    "double backward not supported"
 )
 
 
@@ -223,7 +224,7 @@ BETTER: dict[str, tuple[str, ...]] = {
     ),
     # torch's tangents at ties and NaN are not its gradients
     **dict.fromkeys(
-        ("fmax", "fmin", "maximum", "minimum", "clamp_min", "clamp_max", "nn.functional.prelu"), ("tangent",)
+        ("fmax", "fmin", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "nn.functional.prelu"), ("tangent",)
     ),
     # torch leaves `out` empty where there is one dim
     **dict.fromkeys(("fft.ihfft2", "fft.ihfftn"), ("out",)),
@@ -251,6 +252,11 @@ def _has_equal_singular_values(x: np.ndarray) -> bool:
     return bool((-np.diff(found) <= 1e-6 * found[..., :1]).any())
 
 
+def _is_singular(x: np.ndarray) -> bool:
+    found = np.linalg.svd(x, compute_uv=False)
+    return bool((found[..., -1:] <= 1e-5 * found[..., :1]).any())
+
+
 # The same, of operators where only some inputs are: which checks, and whether the inputs are such.
 BETTER_OF: dict[str, tuple[tuple[str, ...], Callable[[list[np.ndarray]], Any]]] = {
     # torch takes a NaN for no maximum, unless it comes first
@@ -259,6 +265,10 @@ BETTER_OF: dict[str, tuple[tuple[str, ...], Callable[[list[np.ndarray]], Any]]] 
     "nn.functional.soft_margin_loss": (("tangent",), lambda values: any(np.isinf(v).any() for v in values)),
     # equal singular values have no gradient of their own, only their sum has
     "linalg.svdvals": (("gradient", "second", "tangent"), lambda values: _has_equal_singular_values(values[0])),
+    # inverses of singular matrices are rounding errors
+    "linalg.matrix_power": (("value", "gradient", "second", "tangent", "out"), lambda values: _is_singular(values[0])),
+    # at 0 torch's second derivative is not the derivative of its first
+    "nn.functional.prelu": (("second",), lambda values: (values[0] == 0).any()),
     # the slope of an infinite element is the power of 2, as that of any other
     "ldexp": (("gradient", "tangent"), lambda values: np.isinf(values[0]).any()),
     # which branch of a complex logarithm is taken is open

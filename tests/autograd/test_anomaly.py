@@ -118,3 +118,11 @@ def test_in_threads_of_their_own() -> None:
         thread.start()
         thread.join()
     assert found == [True]
+
+
+def test_inside_transforms() -> None:
+    with adjoint.autograd.set_detect_anomaly(True):
+        found = adjoint.func.vmap(adjoint.func.jacrev(adjoint.sin))(adjoint.zeros(2, 3))
+        assert np.array_equal(found.numpy(), np.stack([np.eye(3)] * 2))
+        with pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values"), pytest.warns(UserWarning):
+            adjoint.func.vmap(adjoint.func.grad(lambda x: (x.sqrt() * 0).sum()))(adjoint.zeros(2, 3))

@@ -153,3 +153,8 @@ def test_the_text_of_a_dropped_graph_is_forgotten() -> None:
     del traced
     gc.collect()
     assert name not in linecache.cache
+
+
+def test_the_time_of_one_hook_for_many_gradients_is_linear() -> None:
+    wrong, said = depth.judge("hook_of_all", 400_000)
+    assert not wrong, said

@@ -40,6 +40,32 @@ def test_nothing_is_left_behind_by_an_interrupt_at_any_check(program: Callable[[
     assert bad == {}
 
 
+@pytest.mark.parametrize("program", [faults.backward, faults.hooked, faults.checkpointed], ids=lambda p: p.__name__)
+def test_what_a_handler_raises_comes_through(program: Callable[[Any], None]) -> None:
+    cases, bad = faults.at_every_check(program, LONG.get(program.__name__, 1), error=faults.Alarm)
+    assert cases > 20
+    assert bad == {}
+
+
+def test_an_interrupt_between_a_constructor_and_its_block() -> None:
+    def program() -> None:
+        sys._getframe().f_trace = trace
+        sys._getframe().f_trace_opcodes = True
+        sys.settrace(trace)
+        with adjoint.set_grad_enabled(False):
+            pass
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        if event == "opcode" and not adjoint.is_grad_enabled():
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    with pytest.raises(KeyboardInterrupt):
+        program()
+    assert adjoint.is_grad_enabled()
+
+
 def test_nothing_is_left_behind_by_an_interrupt_of_a_gradient_inside_a_batch() -> None:
     def program(s: Any) -> None:
         adjoint.func.vmap(adjoint.func.grad(adjoint.sum))(s.w)

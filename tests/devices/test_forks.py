@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,6 +154,44 @@ def test_the_locks_of_the_compiler_are_open_too(which: int) -> None:
     pytest.importorskip("numba", reason="which has these locks")
     import numba
 
-    lock = list(forks._others())[which]
+    lock = forks._other(*(forks._COMPILER, forks._LLVM)[which])
     with elsewhere(holding(lock)):
         in_child(lambda: numba.njit(lambda x: x + 1)(1))
+
+
+def test_a_fork_waits_for_calls_of_llvm() -> None:
+    pytest.importorskip("llvmlite.binding", reason="which has the lock")
+    lock, left = forks._other(*forks._LLVM), []
+
+    def call(inside: threading.Event, leave: threading.Event) -> None:
+        with lock:
+            inside.set()
+            time.sleep(0.3)
+            left.append(True)
+
+    def child() -> None:
+        assert left
+
+    with elsewhere(call):
+        in_child(child, 20)
+    assert lock.acquire(timeout=1)
+    lock.release()
+
+
+@pytest.mark.parametrize("patience", [5.0, 0.0], ids=["waited for", "imported anew"])
+def test_a_module_that_a_thread_imports(patience: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"slowly_imported_{int(patience)}"
+    (tmp_path / f"{name}.py").write_text("import time\ntime.sleep(0.5)\nvalue = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(forks, "_WAITS", patience)
+    importer = threading.Thread(target=importlib.import_module, args=(name,))
+    importer.start()
+    while name not in sys.modules:
+        time.sleep(0.01)
+
+    def use() -> None:
+        assert importlib.import_module(name).value == 1
+
+    in_child(use, 20)
+    importer.join()
+    del sys.modules[name]

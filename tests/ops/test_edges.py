@@ -340,3 +340,60 @@ def test_an_empty_cross_entropy_of_a_batch(reduction: str) -> None:
         return m.func.vmap(loss)(m.zeros(2, 4, 3, 0), m.zeros(2, 4, 0, dtype=m.int64))
 
     same(program)
+
+
+@needs_torch
+def test_the_gradient_of_a_power_of_zero_by_its_cotangent() -> None:
+    def program(m: Any) -> Any:
+        x, g = m.tensor([0.0, 1.0, 2.0], requires_grad=True), m.ones(3, requires_grad=True)
+        (slope,) = m.autograd.grad(0.0**x, x, g, create_graph=True)
+        return [slope, *m.autograd.grad(slope.sum(), g)]
+
+    same(program)
+
+
+@needs_torch
+def test_distinct_elements_of_a_narrow_dtype_beside_nan() -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([2.0, nan, 1.0, 2.0], dtype=m.bfloat16)
+        values, inverse, counts = m.unique(x, return_inverse=True, return_counts=True)
+        return [values.float(), inverse, counts]
+
+    same(program)
+
+
+@needs_torch
+def test_cross_entropy_of_no_rows_in_half_precision() -> None:
+    def program(m: Any) -> Any:
+        x = m.ones(0, 1, dtype=m.bfloat16, requires_grad=True)
+        loss = m.nn.functional.cross_entropy(x, m.ones(0, dtype=m.int64))
+        return [loss.float(), m.autograd.grad(loss, x)[0].float()]
+
+    same(program)
+
+
+@needs_torch
+def test_ldexp_of_complex_numbers_by_booleans() -> None:
+    same(lambda m: [m.ldexp(m.tensor([1 + 2j, 3j]), m.tensor([True, False]))])
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_a_complex_factor_of_real_tensors_is_refused(name: str) -> None:
+    x = adjoint.ones(2)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
+        getattr(adjoint, name)(x, x, x, value=1j)
+    assert getattr(adjoint, name)(x, x + 0j, x, value=1j).dtype is adjoint.complex64
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_a_transform_along_one_dim_has_points(name: str) -> None:
+    with pytest.raises(RuntimeError, match=r"Invalid number of data points \(-1\) specified"):
+        getattr(adjoint.fft, name)(adjoint.ones(3), n=-1)
+    assert adjoint.fft.fftn(adjoint.ones(3), s=(-1,)).shape == (3,)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("name", ["conv", "conv_transpose"])
+def test_kernels_without_elements_are_refused(name: str, rank: int) -> None:
+    with pytest.raises(RuntimeError, match="kernel size should be greater than zero"):
+        getattr(functional, f"{name}{rank}d")(adjoint.ones(1, 1, *[3] * rank), adjoint.ones(1, 1, *[0] * rank))
