@@ -509,7 +509,8 @@ class Program(Buffers):
         look, program = self.functions
         look()
         # A NaN is a value like any other: where NumPy computes, it shall not warn.
-        quiet = np.errstate(all="ignore") if self.kernels is None or any(v is np.matmul for v in env.values()) else None
+        warns = self.kernels is None or any(v is np.matmul or v is np.dot for v in env.values())
+        quiet = np.errstate(all="ignore") if warns else None
         self.run: Callable[..., Any] = program if quiet is None else quiet(program)
 
     def _arrays(self) -> dict[str, Any]:
