@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["LEAST", "behind", "largest", "smallest", "total"]
 
-Axes = tuple[int, ...] | None
+Axes = Any  # a tuple of ints that are not negative, or None
 LEAST = 512  # elements from which on a look at the shape pays
 _SHORT = 64  # elements behind the axis from which on NumPy's loops are long enough
 _MOST = 8192  # elements of an axis
