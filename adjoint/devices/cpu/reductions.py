@@ -98,7 +98,7 @@ def sum_over_axes(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return out.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else out
 
 
-@override("sum", least=middle.LEAST, when=lambda x, axes, keepdims: middle.behind(x, axes) and x.dtype in _ONES)
+@override("sum", least=middle.LEAST, when=lambda x, axes, keepdims: middle.behind(x, axes) > 0 and x.dtype in _ONES)
 def sum_between(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the sums along an axis that few elements follow."""
     return middle.total(x, axes, None, None, keepdims)  # type: ignore[no-any-return]
