@@ -392,6 +392,10 @@ def grad(
     >>> adjoint.autograd.grad(dx, x)
     (tensor(18.),)
     """
+    if not (modes.unusual or is_grads_batched or materialize_grads or allow_unused) and only_inputs:
+        found = _grad_of_one(outputs, inputs, grad_outputs, retain_graph, create_graph)
+        if found is not None:
+            return found
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -431,6 +435,32 @@ def grad(
         elif dual is not None and slopes[i] is not None:
             results[i] = dual(g, slopes[i])
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
+
+
+def _grad_of_one(outputs: Any, inputs: Any, grad_outputs: Any, retain_graph: object, create_graph: object) -> Any:
+    """Return the gradients of one tensor by tensors, where there is nothing to check or convert; else None."""
+    one = _lone(outputs)
+    given = None if grad_outputs is None else _lone(grad_outputs)
+    start = _usual_start(one, given)
+    if start is None or type(create_graph) is not bool or type(retain_graph) not in (bool, type(None)):
+        return None
+    ins = inputs if type(inputs) in (tuple, list) else (inputs,)
+    wanted = [edge_of(x) if isinstance(x, TensorBase) else None for x in ins]
+    node = edge_of(one)
+    if not wanted or None in wanted or type(node) is Hidden or Hidden in map(type, wanted):
+        return None
+    g = wrap(start) if given is None else given
+    keep = create_graph if retain_graph is None else bool(retain_graph)
+    found = engine.backward(
+        (node,), (g if create_graph else start,), keep, create_graph, wanted, accumulating=False
+    )  # fmt: skip
+    results = found if create_graph else _as_given(found, [g])
+    return tuple([_unused(ins[i], i, False, False, False) if r is None else r for i, r in enumerate(results)])
+
+
+def _lone(values: Any) -> Any:
+    """Return a value that is given by itself or in a sequence of one."""
+    return values[0] if type(values) in (tuple, list) and len(values) == 1 else values
 
 
 def _as_given(found: Any, starts: list[Any]) -> list[Any]:

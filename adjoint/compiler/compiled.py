@@ -136,13 +136,20 @@ def _aliases(leaves: list[Any]) -> Any:
     """Return which tensors lie in the same memory, and where in it; None where each has its own."""
     if len(leaves) < 2:
         return None
+    seen = set()
+    for leaf in leaves:  # as nearly always each has its own
+        if isinstance(leaf, TensorBase):
+            a = leaf.array
+            if (key := id(a if a.base is None else owner_of(a))) in seen:
+                break
+            seen.add(key)
+    else:
+        return None
     owners: dict[int, list[int]] = {}
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, TensorBase):
             a = leaf.array
             owners.setdefault(id(a if a.base is None else owner_of(a)), []).append(i)
-    if all(len(found) == 1 for found in owners.values()):
-        return None
     shared = [found for found in owners.values() if len(found) > 1]
     return [
         [(i, layout_of(leaves[i].array).address - layout_of(leaves[g[0]].array).address) for i in g] for g in shared

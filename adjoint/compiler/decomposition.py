@@ -133,6 +133,8 @@ class Scribe:
 def is_composite(op: Op) -> bool:
     """Return whether the compiler takes a primitive apart, as its definition says."""
     kernel = op.kernel
+    if getattr(kernel, "reads_values", False):  # its formula alone would accept what eager mode refuses
+        return False
     return op.name in _DEFINED or hasattr(kernel, "statement") or hasattr(kernel, "elements")
 
 

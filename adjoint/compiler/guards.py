@@ -175,7 +175,8 @@ class Surroundings:
         self.entries = [(f.container, f.key, f.value, f) for f in plain if isinstance(f.container, tables)]
         self.entries = [entry for entry in self.entries if entry[1] is not len]
         self.cells = [(f.container, f.value, f) for f in plain if type(f.container) is types.CellType]
-        quick = {id(entry[-1]) for entry in (*self.entries, *self.cells)}
+        self.lengths = [(f.container, f.value, f) for f in plain if f.key is len]
+        quick = {id(entry[-1]) for entry in (*self.entries, *self.cells, *self.lengths)}
         self.others = [f for f in self.facts if id(f) not in quick]
 
     def difference(self) -> str:
@@ -195,6 +196,9 @@ class Surroundings:
             except ValueError:  # deleted
                 return fact
             if not fact.holds():
+                return fact
+        for container, length, fact in self.lengths:
+            if len(container) != length:
                 return fact
         for fact in self.others:
             if not fact.holds():

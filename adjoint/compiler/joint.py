@@ -358,7 +358,10 @@ class JointTrace:
     def backward_arrays(self, run: Run, gradients: Any) -> Any:
         """Return the arrays of the gradients of the inputs, None where there is none."""
         backward = self._backward_for(tuple([g is not None for g in gradients]))
-        given = [*run.saved, *run.arguments, *(g for g in gradients if g is not None)]
+        given = [*run.saved, *run.arguments]
+        for g in gradients:  # rules on arrays of no dimensions return NumPy's scalars, which programs cannot read
+            if g is not None:
+                given.append(np.asarray(g) if isinstance(g, np.generic) else g)
         for i, v in backward.taken:
             if given[i].strides != v.strides:
                 given[i] = _laid_as(v, given[i])

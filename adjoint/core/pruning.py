@@ -21,7 +21,7 @@ def reach(roots: Sequence[Any]) -> list[Any]:
     stack = list(seen)
     while stack:
         for e in stack.pop().edges:
-            if e is not None and e not in seen and type(e) is not AccumulateGrad:
+            if e is not None and type(e) is not AccumulateGrad and e not in seen:
                 seen.add(e)
                 stack.append(e)
     return sorted(seen, key=_by_stamp, reverse=True)

@@ -180,6 +180,7 @@ mv_p: Primitive = binary(
     jvp="bilinear",
     batch=_batched_product,
     saved={"y": "vec"},
+    broadcast=False,
     explain=_explain_mv,
     accumulates=True,
 )

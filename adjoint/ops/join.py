@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -484,9 +485,16 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
         if length:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
         return split_p(tensor, _cuts(axis, (0,)))
+    return split_p(tensor, _known_cuts(axis, length, size))
+
+
+def _even_cuts(axis: int, length: int, size: int) -> tuple[Any, ...]:
+    """Return the index of each of consecutive pieces of one size, the last perhaps smaller."""
     count = max(-(-length // size), 1)
-    sizes = [size] * (count - 1) + [length - size * (count - 1)]
-    return split_p(tensor, _cuts(axis, sizes))
+    return _cuts(axis, [size] * (count - 1) + [length - size * (count - 1)])
+
+
+_known_cuts = functools.lru_cache(256)(_even_cuts)
 
 
 def _split_method(input: Tensor, split_size: Any, dim: int = 0) -> Any:
@@ -588,7 +596,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) 
     size = -(-length // chunks)
     if size == 0:
         return split_with_sizes(input, [0] * chunks, axis)
-    return split(input, size, axis)
+    return split_p(input, _known_cuts(axis, length, size))
 
 
 def tensor_split(

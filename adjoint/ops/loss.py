@@ -95,6 +95,7 @@ def elementwise_loss(
         return total if reduction == SUM else total / x.dtype.type(x.size)
 
     kernel.elements = element, rule_x, rule_y  # type: ignore[attr-defined]
+    kernel.reads_values = check is not None  # type: ignore[attr-defined]
 
     def joint(g: Value, x: Array, y: Array, reduction: Any, option: object, needs: Sequence[bool]) -> Any:
         g = _share(g, x.shape, reduction)

@@ -25,6 +25,7 @@ import numpy as np
 
 from .arrays import constant, defined
 from .functions import CHOOSE, EXP_BELOW
+from .middle import largest, total
 from .symbol import Function, Operand, Symbol, apply, by_name, ordered, shared, variable
 
 __all__ = [
@@ -416,7 +417,7 @@ def layout_of(shape: Shape, axes: Shape, weights: Shape | None) -> Layout | None
 
 # --- NumPy's form -----------------------------------------------------------------------------------
 
-_add, _maximum = np.add.reduce, np.maximum.reduce
+_add = np.add.reduce
 
 
 @functools.lru_cache(4096)
@@ -464,7 +465,8 @@ class Passes:
         """Print results; with `wanted` a function that returns all of them, or None for what is not, or the one."""
         self.axes, self.last = axes, axes == (rank - 1,)
         self.kinds, self.lines = kinds, list[str]()
-        self.scope: dict[str, object] = {"total": _add, "largest": _maximum, "sum_to": _sum_to, "vecdot": np.vecdot}
+        self.scope: dict[str, object] = {"sum_to": _sum_to, "vecdot": np.vecdot}
+        self.scope["total"], self.scope["largest"] = (_add, np.maximum.reduce) if self.last else (total, largest)
         self.scope["at"] = _at
         self.scope["first"] = tuple([slice(0, 1) if i in axes else slice(None) for i in range(rank)])
         self.constants: dict[str, float] = {}

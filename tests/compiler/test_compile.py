@@ -391,3 +391,17 @@ def test_loops_are_shared_by_as_many_threads_as_there_may_be(count: int) -> None
             x = x + 1
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(5, 1, 7), (1, 6, 7), (5, 6, 1), (1, 1, 7), (5, 1, 1), (1, 1, 1)]
+)
+def test_products_of_thin_matrices(rows: int, inner: int, columns: int) -> None:
+    def step(x: Any, y: Any) -> Any:
+        return torch.tanh(x @ y) @ y.T
+
+    compiled = torch.compile(step, fullgraph=True)
+    for value in (1.0, 0.5, float("inf"), 2.0):  # zero times infinity is a NaN, as eagerly
+        x, y = torch.randn(rows, inner) * 0 + value, torch.zeros(inner, columns)
+        y[0, 0] = value
+        assert np.array_equal(compiled(x, y).numpy(), step(x, y).numpy(), equal_nan=True)

@@ -96,3 +96,14 @@ def test_memory_is_used_again_only_when_nothing_refers_to_it() -> None:
     address = second.ctypes.data
     del second
     assert spare().ctypes.data == address
+
+
+def test_a_scalar_loss_is_scaled_before_its_backward_pass() -> None:
+    # Rules on arrays of no dimensions return NumPy's scalars, which machine code cannot read.
+    w = adjoint.ones(3, requires_grad=True)
+    compiled = adjoint.compile(lambda x: (x * w).sum() * x.sum(), fullgraph=True)
+    for _ in range(4):
+        w.grad = None
+        (-compiled(adjoint.arange(3.0)) / 2).backward()
+        assert w.grad is not None
+        assert w.grad.tolist() == [0.0, -1.5, -3.0]

@@ -134,3 +134,22 @@ def test_the_cross_entropy_of_large_logits_is_exact() -> None:
     for _ in range(3):
         found = step(T.from_numpy(x), T.from_numpy(labels))
     np.testing.assert_allclose(found.item(), exact, rtol=1e-6)
+
+
+def test_a_compiled_loss_of_probabilities_refuses_what_eager_mode_refuses() -> None:
+    w = T.zeros(3, requires_grad=True)
+
+    def step(x: Any, y: Any) -> Any:
+        w.grad = None
+        loss = nn.functional.binary_cross_entropy(x + T.sigmoid(w), y)
+        loss.backward()
+        return loss.detach()
+
+    compiled = T.compile(step, fullgraph=True)
+    y = T.tensor([0.0, 1.0, 0.5])
+    for _ in range(4):
+        expected = step(T.full((3,), 0.25), y), w.grad
+        assert compiled(T.full((3,), 0.25), y).item() == pytest.approx(expected[0].item())
+        T.testing.assert_close(w.grad, expected[1])
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        compiled(T.ones(3), y)

@@ -291,12 +291,13 @@ def _cast(definition: Kernel) -> Kernel:
 def _split_backward(definition: Kernel) -> Kernel:
     def split_backward(g: Sequence[Array | None], x_shape: Shape, indexes: Sequence[tuple[Any, ...]]) -> Array | None:
         out = None
+        make = np.empty if all([p is not None for p in g]) else np.zeros  # noqa: C419 - faster than a generator
         for piece, index in zip(g, indexes):
             if piece is not None:
                 if type(piece) is not ndarray:
                     return definition(g, x_shape, indexes)
                 if out is None:
-                    out = np.zeros(x_shape, piece.dtype)
+                    out = make(x_shape, piece.dtype)
                 out[index] = piece
         return out
 

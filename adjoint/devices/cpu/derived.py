@@ -405,13 +405,16 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
         if not shape:
             return _unprinted(function, *given)
         fixed: tuple[Any, ...] = ()
-        scalar = False
+        scalar = large = False
         operands: list[Any] = []
         for a, kind in zip(given, kinds):
             if kind == "a":
                 if type(a) is not ndarray or a.dtype is not dtype or (a.shape != shape and a.ndim):
                     return _unprinted(function, *given)
-                scalar = scalar or not a.ndim
+                if not a.ndim:
+                    scalar = True
+                elif a.size >= LARGE:
+                    large = True
                 operands.append(a)
             elif kind == "s":
                 fixed += (a,)
@@ -421,7 +424,7 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
                 return _unprinted(function, *given)
         if not forms.knows(fixed):
             return _unprinted(function, *given)
-        if any(a.size >= LARGE and any(a.strides) for a in operands if type(a) is ndarray):
+        if large and any(a.size >= LARGE and any(a.strides) for a in operands if type(a) is ndarray):
             found = forms.run_large(dtype, operands, fixed)
             if found is not NotImplemented:
                 return found

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from ..._typing import Array, Kernel, Shape
+from ...scalar import middle
 from . import provider, sizes
 from .rows import run_cuts
 from .table import override
@@ -53,8 +54,10 @@ def _split_evenly(rule: Kernel) -> Kernel:
     return split
 
 
-for _name, _reduce in (("amax", np.maximum), ("amin", np.minimum), ("max_all", np.maximum), ("min_all", np.minimum)):
-    override.around(_name)(_reduced(_reduce.reduce))
+for _name, _reduce in (
+    ("amax", middle.largest), ("amin", middle.smallest), ("max_all", np.maximum.reduce), ("min_all", np.minimum.reduce),
+):  # fmt: skip
+    override.around(_name)(_reduced(_reduce))
     override.around(_name, gradient="x")(_split_evenly)
 
 

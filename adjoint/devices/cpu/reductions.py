@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from ..._typing import Array, Axes, Kernel, Shape
+from ...scalar import middle
 from . import provider, sizes
 from .copying import uniform
 from .rows import pieces, run_cuts, run_rows
@@ -19,7 +20,7 @@ from .threads import share
 _WIDTH = 512  # elements that are added in one dot product
 ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
-_reduce: Kernel = np.add.reduce
+_reduce: Kernel = middle.total
 _multiply: Kernel = np.multiply.reduce
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
@@ -97,6 +98,12 @@ def sum_over_axes(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return out.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else out
 
 
+@override("sum", least=middle.LEAST, when=lambda x, axes, keepdims: middle.behind(x, axes) > 0 and x.dtype in _ONES)
+def sum_between(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Return the sums along an axis that few elements follow."""
+    return middle.total(x, axes, None, None, keepdims)  # type: ignore[no-any-return]
+
+
 @override.around("sum_all")
 def _sum_all(definition: Kernel) -> Kernel:
     def sum_all(x: Array) -> Array:
@@ -120,10 +127,10 @@ def _sum_to(definition: Kernel) -> Kernel:
         if not axes:
             return x.reshape(shape)
         if x.size < sizes.SUM or x.dtype.char not in "fd":
-            total = np.add.reduce(x, axes)
-            return total if len(axes) == lead else total.reshape(shape)
+            found = middle.total(x, axes)
+            return found if len(axes) == lead else found.reshape(shape)
         found = sums_of_many(x, axes)
-        return (np.add.reduce(x, axes) if found is None else found).reshape(shape)
+        return (middle.total(x, axes) if found is None else found).reshape(shape)
 
     return sum_to
 
