@@ -356,7 +356,7 @@ def import_time(bench: Bench) -> Result:
     return Result(float("inf") if heavy else best[0], best[0], best[1] if len(best) > 1 else None, "s", note)
 
 
-@figure("wheel, pure Python", bar=1.7, unit="MB")
+@figure("wheel, pure Python", bar=2.0, unit="MB")
 def wheel_size(bench: Bench) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, str(ROOT)]
