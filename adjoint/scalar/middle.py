@@ -36,7 +36,7 @@ def behind(x: Any, axes: Axes) -> int:
 def total(x: Any, axes: Axes, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """Return ``np.add.reduce``, of `axes` that are not negative."""
     after = behind(x, axes)
-    if not after or dtype is not None or x.dtype not in _ONES or not x.flags.c_contiguous:
+    if not after or dtype is not None or out is not None or x.dtype not in _ONES or not x.flags.c_contiguous:
         return _add(x, axes, dtype, out, keepdims)
     axis, shape = axes[0], x.shape
     n = shape[axis]
@@ -49,16 +49,17 @@ def total(x: Any, axes: Axes, dtype: Any = None, out: Any = None, keepdims: bool
 def _halving(ufunc: Any) -> Any:
     reduce = ufunc.reduce
 
-    def extreme(x: Any, axes: Axes, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        if not behind(x, axes):
-            return reduce(x, axes, dtype, out, keepdims)
+    def extreme(x: Any, axes: Axes, dtype: Any = None, target: Any = None, keepdims: bool = False) -> Any:
+        if target is not None or not behind(x, axes) or not x.flags.c_contiguous:
+            return reduce(x, axes, dtype, target, keepdims)
         axis = axes[0]
         n, lead = x.shape[axis], (slice(None),) * axis
         own = None  # halves are compared in place once the memory is this call's
         while n > 1:
             half = n // 2
             low = x[(*lead, slice(half))]
-            found = ufunc(low, x[(*lead, slice(half, 2 * half))], out=own if own is None else low)
+            out = None if own is None or half == 1 else low  # the last one is dense
+            found = ufunc(low, x[(*lead, slice(half, 2 * half))], out=out)
             if n % 2:
                 first = found[(*lead, slice(1))]
                 ufunc(first, x[(*lead, slice(n - 1, n))], out=first)

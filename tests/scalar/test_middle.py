@@ -49,3 +49,11 @@ def test_softmax_sum_and_broadcasting_use_them(dim: int) -> None:
     found.sum().backward()
     e = np.exp(x.detach().numpy() - x.detach().numpy().max(1, keepdims=True))
     np.testing.assert_allclose(y.grad.numpy(), (e / e.sum(1, keepdims=True)).sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 7, 8, 9, 100])
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("name", ["amax", "amin", "sum", "mean", "var", "logsumexp"])
+def test_results_are_dense(name: str, keepdim: bool, length: int) -> None:
+    found = getattr(adjoint.rand(150, length, 4), name)(1, keepdim=keepdim)
+    assert found.is_contiguous() and found.view(-1).shape == (600,)
