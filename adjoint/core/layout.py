@@ -10,6 +10,8 @@ import numpy as np
 
 from .._typing import Array, DType, Module
 from ..devices.cpu.copying import copied
+from ..devices.cpu.memory import dense as dense
+from ..devices.cpu.memory import dense_or_image as dense_or_image
 from ..devices.cpu.sizes import MOVE
 from .device import as_strided, module_of
 from .tensor import owner_of

@@ -15,7 +15,7 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype
 from ..core.failures import title_of
 from ..core.inplace import inplace
-from ..core.layout import check_layout
+from ..core.layout import check_layout, dense, dense_or_image
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
@@ -288,8 +288,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def _roll(x: Array, shifts: tuple[int, ...], axes: Axes) -> Array:
-    out: Array = module_of(x).roll(x, shifts, axes)
-    return out
+    return dense_or_image(module_of(x).roll(x, shifts, axes))
 
 
 roll_p: Primitive = parametric(
@@ -372,13 +371,11 @@ def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Tensor:
 
 
 def _tril(x: Array, diagonal: int) -> Array:
-    out: Array = module_of(x).tril(x, diagonal)
-    return out
+    return dense(module_of(x).tril(x, diagonal))
 
 
 def _triu(x: Array, diagonal: int) -> Array:
-    out: Array = module_of(x).triu(x, diagonal)
-    return out
+    return dense(module_of(x).triu(x, diagonal))
 
 
 tril_p: Primitive = parametric(_tril, x=lambda g, diagonal: tril_p(g, diagonal), jvp="linear", batch="same")

@@ -13,6 +13,7 @@ from .._typing import Array, Axes, Dims, Kernel, Operand, Out, Outs, Shape, Tens
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.folding import joined
+from ..core.layout import dense
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.primitive import by_ufunc
@@ -63,11 +64,11 @@ def _refuse_all_of_none(name: str, x: Value, kind: type[Exception] = RuntimeErro
 
 
 def _amax(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return x.max(axis=axes, keepdims=keepdims)
+    return dense(x.max(axis=axes, keepdims=keepdims))
 
 
 def _amin(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return x.min(axis=axes, keepdims=keepdims)
+    return dense(x.min(axis=axes, keepdims=keepdims))
 
 
 def _equal(x: Array, out: Array) -> Array:
@@ -243,11 +244,11 @@ def aminmax(
 
 
 def _max_dim(x: Array, axis: int, keepdims: bool) -> tuple[Array, Tensor]:
-    return x.max(axis=axis, keepdims=keepdims), argmax_p(x, axis, keepdims)
+    return dense(x.max(axis=axis, keepdims=keepdims)), argmax_p(x, axis, keepdims)
 
 
 def _min_dim(x: Array, axis: int, keepdims: bool) -> tuple[Array, Tensor]:
-    return x.min(axis=axis, keepdims=keepdims), argmin_p(x, axis, keepdims)
+    return dense(x.min(axis=axis, keepdims=keepdims)), argmin_p(x, axis, keepdims)
 
 
 def _chosen_x(g: Sequence[Any], x_shape: Shape, out: Sequence[Any], axis: int, keepdims: bool) -> Value | None:

@@ -12,6 +12,7 @@ from ..core import modes
 from ..core.device import module_of
 from ..core.failures import title_of
 from ..core.folding import fold
+from ..core.layout import dense, dense_or_image
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
@@ -28,9 +29,7 @@ _ALL = slice(None)
 
 
 def _concatenate(xs: Sequence[Array], axis: int) -> Array:
-    out: Array = module_of(xs[0]).concatenate(xs, axis)
-    # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
-    return out if out.flags.c_contiguous or out.ndim > 3 else out.copy(order="C")
+    return dense_or_image(module_of(xs[0]).concatenate(xs, axis))
 
 
 def _cat_xs(g: Array, xs_shape: Sequence[Shape], axis: int, needs: Sequence[bool]) -> list[Value | None]:
@@ -67,7 +66,8 @@ _cat_two = cat_p.of_arity(2).call  # type: ignore[attr-defined]
 
 def _stack(xs: Any, axis: Any) -> Array:
     new = (*(_ALL,) * axis, None)
-    return _concatenate([x[new] for x in xs], axis)
+    out = _concatenate([x[new] for x in xs], axis)
+    return out if out.ndim > 4 else dense(out)  # a stack of images keeps their order
 
 
 def _stack_xs(g: Value, axis: int, needs: Any = None) -> list[Tensor | None]:

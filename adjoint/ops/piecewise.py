@@ -13,6 +13,7 @@ from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
 from ..core.folding import fold
 from ..core.inplace import inplace
+from ..core.layout import dense
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.primitive import by_ufunc
@@ -144,7 +145,7 @@ def where_method(input: Tensor, condition: Tensor, other: Tensor | Number) -> Te
 
 
 def _masked_fill(x: Array, mask: Array, value: Any) -> Array:
-    return np.where(mask, value, x)
+    return dense(np.where(mask, value, x))
 
 
 def _unfilled(g: Value, mask: Value, x_shape: Shape) -> Value:

@@ -12,6 +12,7 @@ from .._typing import Array, Axes, Dims, DTypeArg, Ints, Scalar, Shape, Tensor, 
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.folding import fold, joined
+from ..core.layout import dense
 from ..core.recorders import Primitive, parametric
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
@@ -96,8 +97,8 @@ _add: Any = np.add.reduce
 def _sum(x: Any, axes: Axes | None, keepdims: bool) -> Any:
     d = x.dtype
     if is_half(d):
-        return _add(x, axes, f32, None, keepdims).astype(d)
-    return _add(x, axes, _int64 if d.kind in "biu" else None, None, keepdims)
+        return dense(_add(x, axes, f32, None, keepdims).astype(d))
+    return dense(_add(x, axes, _int64 if d.kind in "biu" else None, None, keepdims))
 
 
 sum_p: Primitive = parametric(
@@ -372,8 +373,8 @@ def nanmean(
 def _prod(x: Array, axes: Axes, keepdims: bool) -> Array:
     d = x.dtype
     if is_half(d):
-        return x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d)
-    return x.prod(axis=axes, dtype=_int64 if d.kind in "biu" else d, keepdims=keepdims)
+        return dense(x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d))
+    return dense(x.prod(axis=axes, dtype=_int64 if d.kind in "biu" else d, keepdims=keepdims))
 
 
 def _prod_x(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
@@ -717,17 +718,17 @@ def std_mean(
 
 
 def _all(x: Array, axes: Axes, keepdims: bool) -> Array:
-    found = x.astype(bool).all(axis=axes, keepdims=keepdims)
+    found = dense(x.astype(bool).all(axis=axes, keepdims=keepdims))
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
 def _any(x: Array, axes: Axes, keepdims: bool) -> Array:
-    found = x.astype(bool).any(axis=axes, keepdims=keepdims)
+    found = dense(x.astype(bool).any(axis=axes, keepdims=keepdims))
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
 def _count(x: Array, axes: Axes, keepdims: bool) -> Array:
-    return (x != 0).sum(axis=axes, keepdims=keepdims)
+    return dense((x != 0).sum(axis=axes, keepdims=keepdims))
 
 
 all_p: Primitive = parametric(_all, batch=lambda x, axes, keepdims: all_p(x, shifted(axes), keepdims))

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..._typing import Array, Kernel, Shape
 from . import provider, sizes
+from .memory import dense, dense_or_image
 from .rows import pieces, run_cuts, run_rows
 from .selection import where
 from .table import override
@@ -201,14 +202,18 @@ def turn_backward(g: Array, *how: object) -> Array:
 def tril(x: Array, diagonal: int) -> Array:
     """Return matrices with zeros above a diagonal."""
     found = _triangle(x, diagonal, True) if x.size > sizes.TRIANGLE else None
-    return where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x)) if found is None else found
+    if found is not None:
+        return found
+    return dense(where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x)))
 
 
 @override("triu")
 def triu(x: Array, diagonal: int) -> Array:
     """Return matrices with zeros below a diagonal."""
     found = _triangle(x, diagonal, False) if x.size > sizes.TRIANGLE else None
-    return where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x) if found is None else found
+    if found is not None:
+        return found
+    return dense(where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x))
 
 
 def _zero_of(x: Array) -> Any:
@@ -239,9 +244,7 @@ def _cat(definition: Kernel) -> Kernel:
             return definition(xs, axis)
         if xs[0].size > sizes.MOVE and (found := _joined(xs, axis)) is not None:
             return found
-        out = _concatenate(xs, axis)
-        # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
-        return out if out.flags.c_contiguous or out.ndim > 3 else np.ascontiguousarray(out)
+        return dense_or_image(_concatenate(xs, axis))
 
     return cat
 
@@ -269,7 +272,8 @@ def _stack(definition: Kernel) -> Kernel:
         if type(xs[0]) is not ndarray:
             return definition(xs, axis)
         new = (*(slice(None),) * axis, None)
-        return cat([x[new] for x in xs], axis)
+        out = cat([x[new] for x in xs], axis)
+        return out if out.ndim > 4 else dense(out)  # a stack of images keeps their order
 
     return stack
 

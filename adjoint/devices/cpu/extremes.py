@@ -10,6 +10,7 @@ import numpy as np
 from ..._typing import Array, Kernel, Shape
 from ...scalar import middle
 from . import provider, sizes
+from .memory import dense
 from .rows import run_cuts
 from .table import override
 
@@ -35,7 +36,7 @@ def _kept(value: Array, rank: int, axes: Shape, keepdims: bool) -> Array:
 def _reduced(reduce: Kernel) -> Kernel:
     def around(definition: Kernel) -> Kernel:
         def extreme(x: Array, axes: Shape, keepdims: bool) -> Array:
-            return reduce(x, axes, None, None, keepdims) if type(x) is ndarray else definition(x, axes, keepdims)
+            return dense(reduce(x, axes, None, None, keepdims)) if type(x) is ndarray else definition(x, axes, keepdims)
 
         return extreme
 
@@ -77,7 +78,7 @@ def _with_index(largest: bool) -> Kernel:
                 shape = _kept_shape(x.shape, axis)
                 return (found[0].reshape(shape), found[1].reshape(shape)) if keepdims else found
             find = x.argmax if largest else x.argmin
-            return reduce(x, axis, None, None, keepdims), find(axis, None, keepdims=keepdims)
+            return dense(reduce(x, axis, None, None, keepdims)), find(axis, None, keepdims=keepdims)
 
         return extreme
 

@@ -1,8 +1,9 @@
-"""Where the memory of NumPy's arrays is."""
+"""Where the memory of NumPy's arrays is, and in which order their elements lie in it."""
 
 from __future__ import annotations
 
 import ctypes
+from typing import Any, TypeVar
 
 from ..._typing import Array
 
@@ -13,3 +14,21 @@ _read_field = ctypes.c_size_t.from_address
 def place_of(array: Array) -> int:
     """Return the address of a NumPy array's first element; `__array_interface__` takes five times as long."""
     return _read_field(id(array) + _HEAD).value
+
+
+A = TypeVar("A")  # an array, or a NumPy scalar, which has no order
+
+
+def dense(x: A) -> A:
+    """Return a result in row-major order: NumPy's reductions and choices keep the order of a permuted operand."""
+    array: Any = x
+    return array.copy(order="C") if array.ndim > 1 and not array.flags.c_contiguous else x
+
+
+def dense_or_image(x: A) -> A:
+    """Return a result in row-major order, unless it is a batch of images in channels_last."""
+    array: Any = x
+    if array.ndim < 2 or array.flags.c_contiguous:
+        return x
+    is_image = array.ndim in (4, 5) and array.transpose(0, *range(2, array.ndim), 1).flags.c_contiguous
+    return x if is_image else array.copy(order="C")

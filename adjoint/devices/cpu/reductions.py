@@ -13,6 +13,7 @@ from ..._typing import Array, Axes, Kernel, Shape
 from ...scalar import middle
 from . import provider, sizes
 from .copying import uniform
+from .memory import dense
 from .rows import pieces, run_cuts, run_rows
 from .table import override
 from .threads import share
@@ -101,7 +102,7 @@ def sum_over_axes(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 @override("sum", least=middle.LEAST, when=lambda x, axes, keepdims: middle.behind(x, axes) > 0 and x.dtype in _ONES)
 def sum_between(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the sums along an axis that few elements follow."""
-    return middle.total(x, axes, None, None, keepdims)  # type: ignore[no-any-return]
+    return dense(middle.total(x, axes, None, None, keepdims))
 
 
 @override.around("sum_all")
@@ -227,7 +228,7 @@ def _add(x: Array, axes: Axes, keepdims: bool) -> Array:
         found = sum_over_axes(x, axes, keepdims)
         if found is not NotImplemented:
             return found
-    return _reduce(x, axes, None, None, keepdims)
+    return dense(_reduce(x, axes, None, None, keepdims))
 
 
 def _kept(value: Array, rank: int, axes: Axes) -> Array:
@@ -255,7 +256,7 @@ def _prod(definition: Kernel) -> Kernel:
             if found is not None:
                 return found[..., None] if keepdims else found
             x = _halved(x)
-        return _multiply(x, axes, None, None, keepdims)
+        return dense(_multiply(x, axes, None, None, keepdims))
 
     return prod
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..._typing import Array, Scalar
 from . import sizes
 from .constants import constant, constants_of
+from .memory import dense
 from .table import override
 
 _INTEGER_OF_SIZE = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
@@ -23,7 +24,7 @@ def _where(definition: Callable[..., Any]) -> Callable[..., Any]:
 
 @override.around("masked_fill")
 def _masked_fill(definition: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, mask, value: where(mask, value, x)
+    return lambda x, mask, value: dense(where(mask, value, x))
 
 
 @override.around("masked_fill_")
