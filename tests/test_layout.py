@@ -289,7 +289,7 @@ WRITES_OUTSIDE = {
     "__main__.py": "the arguments of a program that it runs",
     "_paths.py": "names of our own modules",
     "compat/": "torch's names, for programs that ask for the stand-in",
-    "devices/cpu/forks.py": "in a forked child, modules that a thread of its parent had imported halfway",
+    "devices/forks.py": "in a forked child, modules that a thread of its parent had imported halfway",
     "devices/cpu/sources.py": "modules of our own compiled text",
     "distributed/groups.py": "an excepthook that ends the group, and calls the one before",
     "distributed/start.py": "the arguments of a program that it runs",

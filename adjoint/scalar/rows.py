@@ -25,7 +25,6 @@ import numpy as np
 
 from .arrays import constant, defined
 from .functions import CHOOSE, EXP_BELOW
-from .middle import largest, total
 from .symbol import Function, Operand, Symbol, apply, by_name, ordered, shared, variable
 
 __all__ = [
@@ -460,13 +459,17 @@ class Passes:
 
     def __init__(
         self, results: Sequence[tuple[Symbol, bool]], kinds: Mapping[str, str], axes: Shape, rank: int,
-        wanted: Sequence[bool] | None = None,
+        wanted: Sequence[bool] | None = None, inside: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
-        """Print results; with `wanted` a function that returns all of them, or None for what is not, or the one."""
+        """Print results; with `wanted` a function that returns all of them, or None for what is not, or the one.
+
+        `inside` are functions for sums and maxima along axes that are not the last, like NumPy's ``reduce``.
+        """
         self.axes, self.last = axes, axes == (rank - 1,)
         self.kinds, self.lines = kinds, list[str]()
         self.scope: dict[str, object] = {"sum_to": _sum_to, "vecdot": np.vecdot}
-        self.scope["total"], self.scope["largest"] = (_add, np.maximum.reduce) if self.last else (total, largest)
+        plain = (_add, np.maximum.reduce)
+        self.scope["total"], self.scope["largest"] = plain if self.last or inside is None else inside
         self.scope["at"] = _at
         self.scope["first"] = tuple([slice(0, 1) if i in axes else slice(None) for i in range(rank)])
         self.constants: dict[str, float] = {}

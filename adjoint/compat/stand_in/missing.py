@@ -100,7 +100,6 @@ _TYPES = {
     "FlattenWithKeysFn MapOnlyFn PyTreeSpec",
 }  # fmt: skip
 _ANSWERS: dict[str, dict[str, Any]] = {
-    "export": {"register_dataclass": nothing},
     "onnx": {"register_custom_op_symbolic": nothing, "unregister_custom_op_symbolic": nothing},
     "testing._comparison": {"default_tolerances": _default_tolerances, "get_tolerances": _get_tolerances},
     "testing._internal.common_device_type": {

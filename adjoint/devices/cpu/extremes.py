@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from ..._typing import Array, Kernel, Shape
-from ...scalar import middle
-from . import provider, sizes
+from . import middle, provider, sizes
 from .memory import dense
 from .rows import run_cuts
 from .table import override

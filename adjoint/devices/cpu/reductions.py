@@ -10,8 +10,7 @@ import math
 import numpy as np
 
 from ..._typing import Array, Axes, Kernel, Shape
-from ...scalar import middle
-from . import provider, sizes
+from . import middle, provider, sizes
 from .copying import uniform
 from .memory import dense
 from .rows import pieces, run_cuts, run_rows
@@ -99,7 +98,7 @@ def sum_over_axes(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return out.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else out
 
 
-@override("sum", least=middle.LEAST, when=lambda x, axes, keepdims: middle.behind(x, axes) > 0 and x.dtype in _ONES)
+@override("sum", least=sizes.MIDDLE, when=lambda x, axes, keepdims: middle.behind(x, axes) > 0 and x.dtype in _ONES)
 def sum_between(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the sums along an axis that few elements follow."""
     return dense(middle.total(x, axes, None, None, keepdims))

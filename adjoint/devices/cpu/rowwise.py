@@ -36,7 +36,7 @@ from ...scalar.rows import (
     layout_of,
 )
 from ...scalar.symbol import Symbol, ordered
-from . import blas, provider, rows, sizes, threads
+from . import blas, middle, provider, rows, sizes, threads
 from .constants import float32_constants, float64_constants
 from .memory import place_of
 from .sources import Loops
@@ -74,7 +74,7 @@ class Forms:
         found = self._passes.get(key)
         if found is None:
             results = [r for r, w in zip(self.statement.traced(absent, fixed), wanted) if w]
-            text = Passes(results, self.kinds, axes, rank, wanted)
+            text = Passes(results, self.kinds, axes, rank, wanted, (middle.total, middle.largest))
             found = self._passes[key] = text.function(f"{self.statement.title}_rows", self.statement.operands, dtype)
         return found
 

@@ -11,26 +11,25 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LEAST", "behind", "largest", "smallest", "total"]
+from . import sizes
+
+__all__ = ["behind", "largest", "smallest", "total"]
 
 Axes = Any  # a tuple of ints that are not negative, or None
-LEAST = 512  # elements from which on a look at the shape pays
-_SHORT = 64  # elements behind the axis from which on NumPy's loops are long enough
-_MOST = 8192  # elements of an axis
-_ONES = {np.dtype(d): np.ones(_MOST, d) for d in ("float32", "float64")}
+_ONES = {np.dtype(d): np.ones(sizes.MIDDLE_AXIS, d) for d in ("float32", "float64")}
 _add: Any = np.add.reduce
 _ndarray = np.ndarray
 
 
 def behind(x: Any, axes: Axes) -> int:
     """Return how many elements follow the one axis that is reduced; 0 where NumPy's own loop is fine."""
-    if x.size < LEAST or axes is None or len(axes) != 1 or type(x) is not _ndarray:
+    if x.size < sizes.MIDDLE or axes is None or len(axes) != 1 or type(x) is not _ndarray:
         return 0
     axis = axes[0]
     if not 0 < axis < x.ndim - 1 or x.shape[axis] < 2:
         return 0
     after = math.prod(x.shape[axis + 1 :])
-    return after if after < _SHORT else 0
+    return after if after < sizes.MIDDLE_ROW else 0
 
 
 def total(x: Any, axes: Axes, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
@@ -40,7 +39,7 @@ def total(x: Any, axes: Axes, dtype: Any = None, out: Any = None, keepdims: bool
         return _add(x, axes, dtype, out, keepdims)
     axis, shape = axes[0], x.shape
     n = shape[axis]
-    if n > _MOST:
+    if n > sizes.MIDDLE_AXIS:
         return _add(x, axes, dtype, out, keepdims)
     found = np.matmul(_ONES[x.dtype][:n], x.reshape(-1, n, after))
     return found.reshape((*shape[:axis], *((1,) if keepdims else ()), *shape[axis + 1 :]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.scalar import middle
+from adjoint.devices.cpu import middle
 
 SHAPES = [((20, 30, 4), 1), ((20, 31, 4), 1), ((3, 7, 2, 31, 5), 2), ((300, 2, 1), 1), ((64, 3, 63), 1), ((9, 9), 0)]
 
