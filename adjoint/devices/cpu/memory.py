@@ -16,19 +16,20 @@ def place_of(array: Array) -> int:
     return _read_field(id(array) + _HEAD).value
 
 
-A = TypeVar("A")  # an array, or a NumPy scalar, which has no order
+A = TypeVar("A")  # an array; or a value of a program that is being compiled, which has no memory yet
 
 
 def dense(x: A) -> A:
     """Return a result in row-major order: NumPy's reductions and choices keep the order of a permuted operand."""
-    array: Any = x
-    return array.copy(order="C") if array.ndim > 1 and not array.flags.c_contiguous else x
+    flags: Any = getattr(x, "flags", None)
+    return x if flags is None or flags.c_contiguous else x.copy(order="C")  # type: ignore[attr-defined, no-any-return]
 
 
 def dense_or_image(x: A) -> A:
     """Return a result in row-major order, unless it is a batch of images in channels_last."""
     array: Any = x
-    if array.ndim < 2 or array.flags.c_contiguous:
+    flags: Any = getattr(x, "flags", None)
+    if flags is None or flags.c_contiguous:
         return x
     is_image = array.ndim in (4, 5) and array.transpose(0, *range(2, array.ndim), 1).flags.c_contiguous
     return x if is_image else array.copy(order="C")
