@@ -149,7 +149,7 @@ def _invalid(error: str, flag: int) -> None:
 
 
 def watch_flags() -> tuple[Any, Any]:
-    """Let NumPy tell of invalid operations; return what `ignore_flags` needs to undo it."""
+    """Make NumPy report invalid operations; return what `ignore_flags` needs to undo it."""
     return np.seterr(invalid="call"), np.seterrcall(_invalid)
 
 

@@ -227,7 +227,7 @@ def _loaded(place: device) -> contract.Device:
 
 
 def _meta() -> ModuleType:
-    from ..payloads import meta  # only programs that ask for tensors without values need it
+    from ..payloads import meta  # imported late: only programs with tensors on the meta device need it
 
     return meta
 
@@ -246,7 +246,7 @@ def module_of(array: Any) -> Module:
 
 
 def linalg_of(array: Any) -> ModuleType:
-    """Return the functions of linear algebra for an array: each raises where a matrix has no answer."""
+    """Return the functions of linear algebra for an array; they raise where a matrix has no solution."""
     return _device_of(array).linalg
 
 

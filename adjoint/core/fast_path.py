@@ -50,8 +50,8 @@ usual: type[TensorBase] | None = None
 # The last code object seen to be the program's own: most ops come from the same function as the one before.
 program: CodeType | None = None
 
-# One entry for each backward pass that is being recorded, in any thread, and what tells whether the thread is in a rule
-# of one, and on which line the program started it (the engine sets it).
+# One entry for each backward pass that is being recorded, in any thread; and the function that returns whether this
+# thread is in a rule of one, and on which line the program started it (the engine sets it).
 recorded_passes: dict[Any, None] = {}
 pass_place: Callable[[], tuple[CodeType | None, int] | None] = lambda: None
 
@@ -218,7 +218,7 @@ def binary(op: Op, broadcast: bool = True) -> Kernel:
             ey = None
             sized = False
             b = int64_integers[other]
-        elif isinstance(other, TensorBase):  # of a subclass that must be asked
+        elif isinstance(other, TensorBase):  # of a subclass, whose handler must be checked
             return general(op, (input, other), ())
         else:
             ey = None

@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Any:
     """Return a node that stands between `node`, which is being unfolded, and what that leads to.
 
-    Its stamp lies between theirs: a half, which no other node has.
+    Its stamp is between theirs: a half, which no other node has.
     """
     inner: Any = new_node(op, edges, None, node)
     inner.stamp = node.stamp - 0.5

@@ -213,7 +213,7 @@ def _on_payloads(op: Op, values: tuple[Any, ...], params: tuple[Any, ...], top: 
 
 
 def run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive on plain values, as rules do: NumPy promotes, and its 0-d scalars keep their dtype."""
+    """Call a primitive on plain values, as rules do: NumPy promotes, and its 0-d scalars do not change dtype."""
     try:
         return op.kernel_for(inputs)(*inputs, *params)
     except RuntimeWarning:
@@ -239,7 +239,7 @@ def refuse_new_nan(name: str, inputs: Sequence[Any], c: object) -> None:
 def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tuple[bool, ...] | None]:
     """Return what the kernel sees of each input, and which inputs are tensors of this level.
 
-    None instead of the latter means that an input's class must be asked before anything is computed.
+    None instead of the latter means that an input's class must be checked before anything is computed.
     """
     values, mine = [], []
     for value in inputs:

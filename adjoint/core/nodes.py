@@ -1,4 +1,4 @@
-"""The graph's nodes: what one recorded op remembers, and what programs may ask of it."""
+"""The graph's nodes: what one recorded op saves, and the attributes that programs may read."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Freed:
 
 
 class Packed:
-    """Saved values that went through saved-tensor hooks; unpacked when a rule asks for them."""
+    """Saved values that went through saved-tensor hooks; unpacked when a rule reads them."""
 
     __slots__ = ("entries", "indexes", "saved", "watched")
 
@@ -253,7 +253,7 @@ class Node:
         """Raise if a saved value was written after it was saved."""
         verify_saved(self, self.saved)
 
-    # --- What users may ask of a node ---
+    # --- What users may read of a node ---
 
     def name(self) -> str:
         """Return the node's name, as torch gives it: of those written by hand there, with their namespace."""
@@ -264,7 +264,7 @@ class Node:
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that gradients go on to, each with the number of the output it is."""
         self.unfold()
-        edges = self.seen(self.edges or ())  # a custom function may ask before it has any
+        edges = self.seen(self.edges or ())  # a custom function may read them before it has any
         return tuple((None, 0) if e is None or type(e) is Hidden else (shown(e), output_index(e)) for e in edges)
 
     def unfold(self) -> None:
@@ -400,7 +400,7 @@ def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
 
 
 def verify_saved(node: Node, saved: Sequence[Any], only: int = -1) -> None:
-    """Raise if one of the node's saved values, or the one asked for, was written after the node was recorded."""
+    """Raise if a saved value of the node, or only that at `only`, was written after the node was recorded."""
     node = as_recorded(node)
     for position, value in saved_arrays(node, saved):
         if only not in (-1, position):

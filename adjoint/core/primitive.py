@@ -44,7 +44,7 @@ _SAVED_NAMES = {
 class Op:
     """A primitive: its kernel, the names of its inputs, and one rule per differentiable input.
 
-    What the hot path reads is an attribute of the op itself; `saves`, `display` and `traits` hold the rest.
+    The hot path reads attributes of the op itself; `saves`, `display` and `traits` hold all others.
     """
 
     __slots__ = (

@@ -106,7 +106,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Ints | Sequence[int | None])
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
-    """Average over windows that share the last three dimensions; None keeps a size."""
+    """Average the last three dimensions over adaptive windows; a None in `output_size` leaves that size unchanged."""
     return _adaptive_average(3, input, output_size)
 
 

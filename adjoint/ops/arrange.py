@@ -28,7 +28,7 @@ from .literals import check_fits
 from .looping import looped_for
 from .shape import expand_p, reshape, reshape_p
 
-# What is a function of adjoint too; the rest are methods only, or for other modules.
+# The functions that adjoint exports; the others are methods only, or for other modules.
 __all__ = [
     "combinations", "constant_pad_nd", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile",
     "tril", "tril_indices", "triu", "triu_indices",

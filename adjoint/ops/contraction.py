@@ -302,7 +302,7 @@ by_ufunc[np.matmul] = product
 
 
 def matmul_operator(input: Tensor, other: Operand | Array) -> Any:
-    """Answer ``input @ other``."""
+    """Return ``input @ other``."""
     if type(other) is type(input):  # the fast path: two plain tensors
         a, b = input.array, other.array
         if a.dtype is b.dtype:
@@ -315,7 +315,7 @@ def matmul_operator(input: Tensor, other: Operand | Array) -> Any:
 
 
 def rmatmul_operator(input: Tensor, other: Operand | Array) -> Any:
-    """Answer ``other @ input``."""
+    """Return ``other @ input``."""
     if isinstance(other, TensorBase):
         return matmul(cast(Any, other), input)
     if isinstance(other, np.ndarray):
@@ -657,7 +657,7 @@ def _split_linear(node: Node) -> None:
 
 
 def _kept(node: Node, position: int) -> Any:
-    """Return an operand that a node keeps as it is; None if it does not."""
+    """Return an operand that a node has saved unchanged; None if it has not."""
     if type(node.saved) is not tuple or node.targets is not None:
         return None
     return dict(saved_arrays(node, node.saved)).get(position)
@@ -681,7 +681,7 @@ _flat_addmm, _flat_mm = (Special(title, _run_flat, Unfolded) for title in ("Addm
 
 
 def _operand(saved: Any, node: Any, position: int) -> Any:
-    """Return an operand among what a node keeps."""
+    """Return an operand among the saved values of a node."""
     pairs = (
         pair
         for kept, indexes in zip(saved, node.op.saves.indexes)

@@ -32,7 +32,7 @@ def concrete(x: TensorBase, what: str) -> Any:
 
 
 def values_of(array: Any, what: str) -> Any:
-    """Return a value as an array, wherever it lies, or explain why it is none."""
+    """Return a value as an array, on any device, or raise an error that says why there is none."""
     return array.concrete(what) if isinstance(array, Payload) else array  # type: ignore[attr-defined]
 
 

@@ -631,7 +631,7 @@ def empty_permuted(
     size: Ints, physical_layout: Any, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make an unset tensor whose dimensions lie in memory in the given order, outermost first."""
+    """Make an uninitialized tensor whose dimensions have the given order in memory, outermost first."""
     _check_layout(layout)
     shape, order = shape_from((size,)), shape_from((physical_layout,))
     if len(order) != len(shape):

@@ -482,19 +482,19 @@ def floor_divide(input: Tensor, other: Tensor | Number, *, out: Out = None) -> T
 
 
 def rfloordiv(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other // input``."""
+    """Return ``other // input``."""
     result = answered("__rfloordiv__", (input, other))
     return div_floor_p(other, input) if result is NotImplemented else result
 
 
 def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return the rest of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
+    """Return the remainder of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
     require_any(input, other, "remainder")
     return into(out, remainder_p(input, other))
 
 
 def rremainder(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other % input``."""
+    """Return ``other % input``."""
     result = answered("__rmod__", (input, other))
     return remainder_p(other, input) if result is NotImplemented else result
 
@@ -794,7 +794,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Out = None
     end : Tensor
         Value for weight 1, of the dtype of `input` and broadcast with it.
     weight : Tensor or number
-        Fraction of the way from `input` to `end`; may lie outside of 0 to 1.
+        Fraction of the way from `input` to `end`; may be outside of 0 to 1.
     out : Tensor, optional
         Tensor to write the result to.
 
@@ -829,7 +829,7 @@ def lerp_(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     end : Tensor
         Value for weight 1, of the dtype of `input` and broadcast with it.
     weight : Tensor or number
-        Fraction of the way from `input` to `end`; may lie outside of 0 to 1.
+        Fraction of the way from `input` to `end`; may be outside of 0 to 1.
 
     Returns
     -------

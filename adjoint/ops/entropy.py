@@ -49,7 +49,7 @@ def _checked(target: Any, classes: int, ignored: object) -> tuple[Array, int]:
 def _picked(x: Any, target: Any, ignored: object) -> tuple[Array, int]:
     """Return the negated element of each sample's class, and how many samples are skipped.
 
-    Classes lie along axis 1, or 0 of a single sample.
+    Classes are along axis 1, or 0 of a single sample.
     """
     xp = module_of(x)
     axis = 1 if x.ndim > 1 else 0
@@ -107,7 +107,7 @@ def _nll_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> 
 
 
 def _nll_batch(x: Value, target: Value, ignored: object, reduction: Any) -> Value:
-    """Fold the batch of a vmap into the samples; each keeps a mean of its own."""
+    """Fold the batch of a vmap into the samples; each element of the batch gets its own mean."""
     size, single = x.shape[0], x.ndim == 2
     if single:
         rows, labels, shape = x, reshape_p(target, (size,)), (size,)

@@ -694,7 +694,7 @@ def quantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the values below which a part `q` of the elements lies, of all or along `dim`.
+    """Return quantiles: the values below which a fraction `q` of the elements is, of all or along `dim`.
 
     The rank of a quantile among n sorted elements is ``q (n - 1)``; between two ranks `interpolation` decides. If there
     is a NaN, the quantile is NaN.

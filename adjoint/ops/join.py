@@ -29,7 +29,7 @@ _ALL = slice(None)
 
 def _concatenate(xs: Sequence[Array], axis: int) -> Array:
     out: Array = module_of(xs[0]).concatenate(xs, axis)
-    # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
+    # The result is row-major for every memory layout of the parts; images preserve theirs (channels_last).
     return out if out.flags.c_contiguous or out.ndim > 3 else out.copy(order="C")
 
 

@@ -1,7 +1,7 @@
 """Losses of values and of labels: from squared error to cross entropy and margins.
 
-A loss that compares element by element is one primitive: value, slope and reduction together, so that a
-training step keeps its two inputs and nothing else. The rest is plain Python over other ops.
+A loss that compares element by element is one primitive for value, slope and reduction together. A training step
+then saves only its two inputs. The other losses are plain Python over other ops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NONE, MEAN, SUM = 0, 1, 2
 
 
 class Code(int):
-    """The number of a reduction, as functions of the namespace `torch` are told it; others are told its name."""
+    """The number of a reduction: functions of the namespace `torch` receive it, others receive the reduction's name."""
 
 
 log1p_exp = by_name["log1p_exp"]

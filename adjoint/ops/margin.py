@@ -1,4 +1,4 @@
-"""Losses that ask for a margin: between classes, between pairs, between triplets."""
+"""Margin losses: between classes, between pairs, between triplets."""
 
 from __future__ import annotations
 

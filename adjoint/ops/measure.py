@@ -118,7 +118,7 @@ def vector_norm(
     ord : float, default 2
         Order: any number, ``inf`` (largest absolute value), ``-inf`` (smallest) or 0 (count of nonzero elements).
     dim : int or tuple of int, optional
-        Dimensions that the vectors lie along. By default all elements are one vector.
+        Dimensions that hold the elements of a vector. By default all elements are one vector.
     keepdim : bool, default False
         Whether to leave the reduced dimensions in the result, with size 1.
     dtype : dtype, optional

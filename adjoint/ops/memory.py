@@ -671,7 +671,7 @@ def is_set_to(input: Tensor, tensor: Tensor) -> bool:
 
 
 def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """Return the dimensions in the order in which they lie in memory, outermost first."""
+    """Return the dimensions in the order of their strides in memory, outermost first."""
     return layout.dense_order(tuple(input.array.shape), layout.strides_of(input.array))
 
 
@@ -715,7 +715,7 @@ def shared_memory_of(array: Array) -> mmap.mmap | None:
 
 
 def is_shared(input: Value) -> bool:
-    """Return whether a tensor, or an array, lies in memory that processes share."""
+    """Return whether a tensor, or an array, is in memory that several processes share."""
     return shared_memory_of(input.array if isinstance(input, TensorBase) else input) is not None
 
 

@@ -85,7 +85,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Return the result of dropout, and where elements were kept."""
+    """Return the result of dropout, and a mask of the elements that were not dropped."""
     if math.prod(input.array.shape) == 0 or train is False:
         return input.clone(), beside(np.ones(tuple(input.array.shape), bool), input)
     mask = wrap(kept(input, 1 - _chance(p)) != 0)
@@ -200,7 +200,7 @@ def _safe_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor
 
 
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """Return the gradient of `native_dropout` from what it kept."""
+    """Return the gradient of `native_dropout` from the mask that it returned."""
     return mul_p(mul_p(grad_output, cast_p(mask, grad_output.array.dtype)), scale)
 
 

@@ -92,7 +92,7 @@ class OpOverloadPacket:
         return self.op(*args, **kwargs)
 
     def overloads(self) -> list[str]:
-        """Return the names of the overloads that were asked for, ``default`` among them."""
+        """Return the names of the overloads that have been looked up, and ``default``."""
         return sorted({"default", *self._known})
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ _spaces: dict[str, OpNamespace] = {}
 
 
 def namespace(name: str) -> OpNamespace:
-    """Return a namespace of operators, made when it is first asked for."""
+    """Return a namespace of operators, made when it is first looked up."""
     return _spaces.setdefault(name, OpNamespace(name))
 
 

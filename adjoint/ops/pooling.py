@@ -550,7 +550,7 @@ def max_pool3d_with_indices(
 
 
 def _where_largest_at(x: Array, samples: Value, kernel: Shape, size: Shape) -> Array:
-    """Return where the maxima are of windows whose places the samples draw, per channel."""
+    """Return the indices of the maxima of windows that the random samples place, per channel."""
     xp, rank = module_of(x), len(kernel)
     place = xp.zeros((*x.shape[:-rank], *(1,) * (2 * rank)), np.int64)
     for axis in range(rank):

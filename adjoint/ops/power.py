@@ -272,7 +272,7 @@ def square_(input: Tensor) -> Tensor:
 
 
 def _of_values(x: Operand | Array, y: Operand | Array) -> Value:
-    """Answer ``np.power`` on tensors, and in rules on payloads, which the public function refuses."""
+    """Implement ``np.power`` on tensors, and in rules on payloads, which the public function refuses."""
     if isinstance(x, TensorBase) or isinstance(y, TensorBase):
         return pow(x, y)
     if isinstance(y, int | float | complex):
@@ -375,7 +375,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def rdiv(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other / input``."""
+    """Return ``other / input``."""
     result = NotImplemented if type(other) is float or type(other) is int else answered("__rdiv__", (input, other))
     return mul_p(reciprocal_p(input), other) if result is NotImplemented else result
 

@@ -142,7 +142,7 @@ def _recorded(run: Kernel, parts: Sequence[Any], g: Sequence[Any], needs: Sequen
         for p, need in zip(parts, needs, strict=True):
             if need:
                 require_grad(p)
-    # The engine's public face: a rule asks for gradients here as a program would.
+    # The engine's public interface: a rule computes gradients here as a program would.
     from ..autograd import enable_grad, grad
 
     with enable_grad():

@@ -177,7 +177,7 @@ def sum(
         except AttributeError:
             require_tensors("sum", input=input)
             raise
-    if dtype is not None:  # int32, asked for explicitly
+    if dtype is not None:  # int32, given explicitly
         result = as_given(result, dtype)
     return result if out is None else into(out, result)
 

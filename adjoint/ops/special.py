@@ -400,7 +400,7 @@ _logit_ = inplace(logit_p)
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Take the inverse of the sigmoid; `eps` keeps the input away from 0 and 1."""
+    """Compute the inverse of the sigmoid; `eps` clamps the input to ``[eps, 1 - eps]``."""
     return into(out, logit_p(input, eps))
 
 
