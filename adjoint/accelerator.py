@@ -121,7 +121,7 @@ class Stream:
         self.device, self.device_index, self.stream_id = devices.CPU, 0, 0
 
     def synchronize(self) -> None:
-        """Do nothing: the host computes when it is told to."""
+        """Do nothing: work on the CPU has finished when a call returns."""
 
     def query(self) -> bool:
         """Return True: the queue is empty."""

@@ -117,7 +117,7 @@ class Product:
 
     @staticmethod
     def words_for(shapes: Sequence[Shape], strides: Sequence[Sequence[int]], itemsize: int) -> tuple[int, ...] | None:
-        """Return what BLAS asks of matrices x, y and their product, None where this is left to NumPy."""
+        """Return BLAS's arguments for matrices x, y and their product, None where this is left to NumPy."""
         (rows, inner), columns = shapes[0], shapes[1][1]
         if rows * inner * columns > LARGE or min(rows, inner, columns) < 2:
             return None
@@ -134,7 +134,7 @@ def gemm_of(dtype: DType) -> int | None:
 
 
 def _laid(shape: Shape, steps: Sequence[int], itemsize: int) -> tuple[int, int] | None:
-    """Return whether a matrix lies turned, and the distance of its rows, as BLAS takes it; None if it does not."""
+    """Return whether a matrix is transposed in memory, and its leading dimension; None if BLAS cannot read it."""
     (rows, columns), (down, right) = shape, steps
     if right == itemsize and down % itemsize == 0 and down >= columns * itemsize:
         return 0, down // itemsize

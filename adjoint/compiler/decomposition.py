@@ -187,10 +187,10 @@ def _bmm(s: Scribe, x: Value, y: Value) -> Value | None:
 
 
 def _first(s: Scribe, x: Value, index: Any) -> Value | None:
-    """Write the first elements of rows that are computed as computed of first elements: a loop over the rows has these.
+    """Write the first elements of rows that are computed, by the same ops on the rows' first elements.
 
-    A slice would look at memory, in which all of the rows must lie before. The lines stand before what they repeat, so
-    that a loop over the rows finds them there.
+    A slice would read memory, to which all of the rows would have to be written before. These lines are placed before
+    those that they repeat, so that a loop over the rows finds them there.
     """
     if not isinstance(index, tuple) or len(index) != len(x.shape) or not all(map(_is_first_or_all, index)):
         return None

@@ -169,7 +169,7 @@ class Surroundings:
             elif not isinstance(argument, TensorBase):
                 self._visit(argument, f"argument {i}", 0)
         self._visit_named()
-        # What is asked on every call, without the call of a method for each.
+        # The facts to check on every call, in lists, so that no method is called for each.
         plain = [f for f in self.facts if type(f) is Fact]
         tables = (dict, types.MappingProxyType)
         self.entries = [(f.container, f.key, f.value, f) for f in plain if isinstance(f.container, tables)]
@@ -326,7 +326,7 @@ class Surroundings:
                 self._note(attributes, key, item, f"{name}.{key}", depth + 1)
 
     def _visit_state(self, state: object, name: str, depth: int) -> None:
-        """Note which tensors an optimizer keeps for each parameter: a program writes into these."""
+        """Note which tensors an optimizer stores for each parameter: a program writes into these."""
         for p, kept in state.items() if isinstance(state, dict) else ():
             if isinstance(p, TensorBase) and isinstance(kept, dict):
                 self._note(state, p, kept, f"{name}.state[...]", depth + 1)
@@ -377,12 +377,12 @@ def _room(value: Any) -> str:
 
 
 def _is_ours(kind: Any) -> bool:
-    """Return whether a class is derived from one of adjoint's, whose code asks it for anything."""
+    """Return whether a class is derived from one of adjoint's, whose code may read any of its attributes."""
     return isinstance(kind, type) and any(_room(base) in _OURS for base in kind.__mro__)
 
 
 def _is_open(place: object, dynamic: bool) -> bool:
-    """Return whether code may ask a class or an object for attributes that it does not name."""
+    """Return whether code may read attributes of a class or an object that it does not name."""
     if isinstance(place, types.ModuleType):
         return False
     kind = place if isinstance(place, type) else type(place)

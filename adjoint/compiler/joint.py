@@ -380,7 +380,7 @@ def _tensor(leaves: list[Any], which: Any) -> Any:
 
 
 def _laid_as(v: Value, array: Array) -> Array:
-    """Return an array that lies as a program has been compiled for."""
+    """Return an array in the memory layout that a program has been compiled for."""
     if array.strides == v.strides or not isinstance(array, np.ndarray):
         return array
     fresh = laid_out(v.shape, v.dtype, v.strides)

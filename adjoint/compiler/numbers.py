@@ -59,7 +59,7 @@ class Reading:
     def __class__(self) -> type:
         return float
 
-    # --- what keeps its origin ---
+    # --- results that remember their origin ---
 
     def _made(self, step: Step, number: Any, *operands: Any) -> Reading:
         tracer = self.tracer
@@ -171,7 +171,7 @@ for _name in (
 
 
 def settle(readings: list[Any]) -> None:
-    """Put Python's own numbers where a program has kept readings: in lists, tables and attributes."""
+    """Replace readings that a program has stored by Python scalars: in lists, tables and attributes."""
     for reading in readings:
         for holder in gc.get_referrers(reading):
             if isinstance(holder, list) and holder is not readings:

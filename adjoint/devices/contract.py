@@ -154,7 +154,7 @@ class Device:
 
     @property
     def linalg(self) -> ModuleType:
-        """The functions of ``numpy.linalg``, which raise where a matrix has no answer."""
+        """The functions of ``numpy.linalg``, which raise where a matrix has no solution."""
         return self.module.linalg
 
     @property
@@ -181,7 +181,7 @@ class Device:
     def is_sole(self, array: Array) -> bool:
         """Return whether no other array looks at the memory of this one, which has no gaps.
 
-        Then the backward pass may keep a gradient as it is; False costs a copy.
+        If so, the backward pass may store a gradient without a copy; False costs a copy.
         """
         return False
 

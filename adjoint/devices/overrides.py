@@ -1,7 +1,7 @@
 """Overrides: kernels that a device attaches to primitives, by their names and from its own side.
 
 A primitive's kernel and rules are its definition: they are written in NumPy's words, run on any class of arrays that
-speaks them, and name no device. Where a measurement asks for something faster, a device has a row in its table::
+supports them, and name no device. Where a measurement asks for something faster, a device has a row in its table::
 
     @override("softmax", least=sizes.ROWS, when=by_rows)
     def softmax_rows(x, axis): ...

@@ -1,4 +1,4 @@
-"""Dispatched: the value of a tensor whose class answers for ops itself, by ``__torch_dispatch__``.
+"""Dispatched: the value of a tensor whose class handles ops itself, by ``__torch_dispatch__``.
 
 Such a tensor holds, in the place of an array, its shape, dtype and device, and its elements only where it has any
 of its own. Every primitive that meets one is handed to the handler of its class, below autograd: nothing that
@@ -177,7 +177,7 @@ def _value(result: Any) -> Any:
 
 
 def asked(func: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Let the handlers of some operands' classes answer, unrecorded."""
+    """Let the handlers of some operands' classes run an op, unrecorded."""
     tensors = [t for v in inputs for t in (v if isinstance(v, list | tuple) else (v,))]
     kinds: list[Any] = []
     for t in tensors:

@@ -361,11 +361,11 @@ class _Context:
         self.materialize = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for backward."""
+        """Save tensors for backward."""
         self.saved = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for jvp."""
+        """Save tensors for jvp."""
         self.forward_saved = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:

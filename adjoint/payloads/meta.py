@@ -86,7 +86,7 @@ class Meta(Speaking):
 
     @property
     def flags(self) -> Any:
-        """How the elements would lie."""
+        """The flags that an array of these strides would have."""
         return np.lib.stride_tricks.as_strided(np.zeros(1, self.dtype), self.shape, self.strides).flags
 
     @property
@@ -178,7 +178,7 @@ def _one(value: Any) -> Any:
 
 
 def _ordered(shape: tuple[int, ...], itemsize: int, order: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of an array whose dimensions lie in memory in the given order, outermost first."""
+    """Return the strides of an array whose dimensions have the given order in memory, outermost first."""
     strides, step = [0] * len(shape), itemsize
     for axis in reversed(order):
         strides[axis], step = step, step * shape[axis]

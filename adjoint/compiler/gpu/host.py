@@ -41,7 +41,7 @@ class Host:
         self.size = 0
 
     def place(self, v: Value) -> int:
-        """Return where on the device a value lies, in the memory that is sent."""
+        """Return the offset of a value in the memory that is sent to the device."""
         if v not in self.places:
             self.places[v] = self.size
             self.size += -(-max(v.nbytes, 1) // _ALIGNED) * _ALIGNED
@@ -68,7 +68,7 @@ class Host:
         self.program.bind()
 
     def run(self, arrays: list[Any]) -> dict[Value, Any]:
-        """Run the host's part on the arguments that lie there; return the values that it leaves to the caller."""
+        """Run the CPU's part on the arguments that are there; return the values that it leaves to the caller."""
         if self.idle:
             return {}
         if not self.program.is_bound():
@@ -104,5 +104,5 @@ class Mail:
         self.events[turn].record(stream)
 
 
-# Seeds for so many draws, as each would ask for one.
+# Seeds for several random masks at once, as each would request one.
 SEED = Step("seed", lambda stream, count: np.asarray(stream.random((count,), np.int64)), random=True, dynamic=True)

@@ -31,7 +31,7 @@ _VIEWING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_or
 
 
 class DeviceProgram:
-    """Compiled form of a graph whose values lie on a GPU; call `run` with the arrays of the arguments."""
+    """Compiled form of a graph whose values are on a GPU; call `run` with the arrays of the arguments."""
 
     def __init__(self, graph: Graph, kernels: Any) -> None:
         self.graph = graph = graph.copy()
@@ -70,7 +70,7 @@ class DeviceProgram:
         self.host.finish()
         self.player: Any = None
 
-    # --- where values lie ---
+    # --- the places of values ---
 
     def _root(self, v: Value, strides: tuple[int, ...]) -> Place:
         self.strides[v] = strides
@@ -83,7 +83,7 @@ class DeviceProgram:
                 self._root(v, v.strides)
 
     def place(self, v: Value) -> Place:
-        """Return where a value lies: in an input, a buffer, what a library returned, or a view of one of these."""
+        """Return the place of a value: in an input, a buffer, what a library returned, or a view of one of these."""
         found = self.places.get(v)
         if found is None:
             line = self.fusion.views.get(v)
@@ -519,7 +519,7 @@ class DeviceProgram:
         return True
 
     def _in_order(self, v: Value) -> Place:
-        """Return where the elements of a value lie in order, which is made so if it is not."""
+        """Return the place of a value in row-major order, copied if it has another layout."""
         place = self.place(v)
         if place.strides == row_major(v.shape, v.dtype.itemsize) or v.dtype.name not in _COPIED:
             return place
@@ -547,7 +547,7 @@ class DeviceProgram:
         self.host_writes = [(t, v) for t, v in writes if t.device == "cpu" and (self.guarded or v in self.late_host)]
 
     def _write_results(self) -> None:
-        """Let everything that leaves the program lie in memory of its own."""
+        """Give everything that leaves the program memory of its own."""
         graph = self.graph
         owners = {*graph.arguments, *(r.value for r in graph.outside)}
         self.left = [v for v in self.results if v not in owners]
@@ -637,7 +637,7 @@ def _is_way(line: Line) -> bool:
 
 
 def _asks(line: Line) -> bool:
-    """Return whether a line of the device's part wants values of the host's as they lie there."""
+    """Return whether a line of the device's part reads values of the CPU's part in place."""
     if line.op is WRITE:
         return line.operands[0].device == "cpu"
     return not _is_way(line) and not is_elementwise(line) and not is_reduction(line) and line.op is not DRAW

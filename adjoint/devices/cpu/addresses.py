@@ -68,7 +68,7 @@ def call(context: BaseContext, function: types.Type, a: types.Type, b: types.Typ
 
 @intrinsic
 def ask(context: BaseContext, function: types.Type) -> tuple[Signature, Kernel]:
-    """Return the number that a function without arguments, such as one of OpenMP's, answers; by its address."""
+    """Return the integer result of a function without arguments, such as one of OpenMP's; by its address."""
 
     def generate(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]

@@ -240,7 +240,7 @@ def _cat(definition: Kernel) -> Kernel:
         if xs[0].size > sizes.MOVE and (found := _joined(xs, axis)) is not None:
             return found
         out = _concatenate(xs, axis)
-        # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
+        # The result is row-major for every memory layout of the parts; images preserve theirs (channels_last).
         return out if out.flags.c_contiguous or out.ndim > 3 else np.ascontiguousarray(out)
 
     return cat

@@ -131,7 +131,7 @@ def _are_alike(x: Array, y: Array) -> bool:
 
 
 def _layout(operands: Sequence[Any], dtype: DType) -> tuple[Any, str]:
-    """Return an array as which the others lie in memory, and the letters of the operands."""
+    """Return an array whose memory layout the others must have, and the letters of the operands."""
     first = next((a for a in operands if type(a) is ndarray and any(a.strides)), None)
     if first is None or not _is_dense(first):
         return None, "?"

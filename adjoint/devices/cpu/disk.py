@@ -21,7 +21,7 @@ _told: set[str] = set()
 
 
 def folder() -> Path | None:
-    """Return the folder in which compiled loops are kept, or None if there is no safe one."""
+    """Return the folder in which compiled loops are stored, or None if there is no safe one."""
     home = os.path.expanduser("~")
     base = os.environ.get("ADJOINT_CACHE_DIR") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "adjoint"

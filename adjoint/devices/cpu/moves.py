@@ -61,7 +61,7 @@ def box(
 
 @_compiled(_EXACT)
 def copy(start: int, stop: int, out: NDArray, out_step: int, source: NDArray, step: int, width: int) -> None:
-    """Write the rows of a source to rows that lie `out_step` apart."""
+    """Write the rows of a source to rows whose starts are `out_step` apart."""
     for i in range(start, stop):
         _assign(out[i * out_step : i * out_step + width], source[i * step : i * step + width])
 

@@ -129,7 +129,7 @@ def ready() -> bool:
 
 
 def gpu(x: Array) -> Any:
-    """Return the kernels of the GPU that `x` lies on, a package with a module for each family; else None."""
+    """Return the kernels of the GPU that holds `x`, a package with a module for each family; else None."""
     return gpus.get(type(x))
 
 

@@ -24,7 +24,7 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
 
     A letter says of each argument what it is: 'r' an array of rows, 'v' of one number per row, 'w' a vector that all
     pieces read, 'p' an array with one row for each piece (see `pieces`), 'f' a number, 'b' a boolean. Arrays are
-    float32 and lie in one piece.
+    contiguous and float32.
     """
     total = len(arguments[0])
     count = count or pieces(arguments[0])
@@ -87,7 +87,7 @@ def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any, leas
     """Call a loop of `moves.py`, ``loop(start, stop, *arguments)``, on pieces of ``range(total)``.
 
     `size` is how many elements that is in all, `least` how many are worth a thread. A letter says of each argument what
-    it is: 'w' a vector of float32, 'l' of int64, 's' a whole number, 'f' one of float32. Vectors lie in one piece, and
+    it is: 'w' a vector of float32, 'l' of int64, 's' a whole number, 'f' one of float32. Vectors are contiguous, and
     all pieces see the whole of them.
     """
     count = min(threads.count, size // least, total)

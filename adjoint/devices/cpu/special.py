@@ -47,7 +47,7 @@ def _erf_single(x: Any, out: Any) -> Array:
     return np.tanh(c, out=c if out is None else out)
 
 
-# The derivative of psi is a sum of terms 1 / (x + k)^2, of which the first eight are added up; the rest is a continued
+# The derivative of psi is a sum of terms 1 / (x + k)^2, of which the first eight are added up; the tail is a continued
 # fraction in x + 7.5.
 _STEPS, _EIGHT_ONES = np.arange(8, dtype=np.float32).reshape(8, 1), np.ones(8, np.float32)
 

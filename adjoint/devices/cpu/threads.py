@@ -30,9 +30,9 @@ asked = 0  # the number that the program set
 
 
 class _Local(threading.local):
-    """What a thread knows of itself: whether its work is a share of another's."""
+    """Whether this thread runs a part of another thread's work."""
 
-    busy = False  # an attribute that is missing takes five times as long to ask for
+    busy = False  # on the class: looking up a missing attribute takes five times as long
 
 
 _local = _Local()

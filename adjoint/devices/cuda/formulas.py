@@ -77,7 +77,7 @@ class Formula:
         self.masks, self.result = frozenset(masks.split()), result
         self.plans: dict[Any, _Plan | None] = {}
         self.launches: dict[Any, Any] = {}
-        # By dtype, once it was needed: the launch on arrays of one shape that lie as usual; on large ones by packs,
+        # By dtype, once it was needed: the launch on contiguous arrays of one shape; on large ones by packs,
         # and how many elements these have.
         self.quick: dict[Any, Any] = {}
         self.wide: dict[Any, Any] = {}
@@ -263,7 +263,7 @@ class Formula:
         return found
 
     def small(self, kind: Any, forms: str) -> Any:
-        """Return the launch on arrays that lie as the result does (v) and numbers (s); None where there is none."""
+        """Return the launch on arrays with the result's layout (v) and scalars (s); None where there is none."""
         if kind.name not in FLOATS:
             return None
         return self._launch(kind, kind if self.result == "" else np.dtype(self.result), forms, 0, 1)

@@ -160,7 +160,7 @@ for _name in LINEAR:
 
 
 def _windows(shape: Shape, plans: Plans) -> Shape:
-    """Return what kernels are told about windows; nothing if there are none of one size in at most three axes."""
+    """Return the kernels' arguments for windows; empty if there are none of one size in at most three axes."""
     rank = len(plans)
     if rank > 3 or not all(p.window for p in plans):
         return ()
