@@ -101,7 +101,7 @@ def lead_to(package: str, homes: dict[str, str]) -> None:
         for path in paths.split():
             parent, _, name = f"{package}.{path}".rpartition(".")
             sys.modules[f"{parent}.{name}"] = module
-            vars(sys.modules[parent]).setdefault(name, module)  # a function of the same name goes first, as in torch
+            vars(sys.modules[parent]).setdefault(name, module)  # a function of the same name comes first, as in torch
 
 
 # --- Classes that are in another module of PyTorch ---------------------------------------------------

@@ -1,4 +1,4 @@
-"""Exception types, and the sentences they speak."""
+"""Exception types, and the functions that make their messages."""
 
 from __future__ import annotations
 

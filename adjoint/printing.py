@@ -174,7 +174,7 @@ def tensor_repr(
     grad_fn : str, optional
         Name of the node that made the tensor; when given, `requires_grad` is not printed.
     requires_grad : bool
-        Whether a leaf wants a gradient.
+        Whether a leaf requires a gradient.
     is_inference : bool
         Not printed, as in torch; here so that callers can pass all they know.
     kind : str

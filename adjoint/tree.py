@@ -441,7 +441,7 @@ def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, i
 
 
 def keystr(kp: tuple[Any, ...]) -> str:
-    """Return a place in words: ``['a'][0].weight``."""
+    """Return a path as text: ``['a'][0].weight``."""
     return "".join(map(str, kp))
 
 

@@ -239,7 +239,7 @@ class Tracer(Observer):
         except Exception:
             self.depth += 1
             try:
-                run()  # which says what is wrong in words about the write
+                run()  # raises the error about the write
             finally:
                 self.depth -= 1
             raise

@@ -56,7 +56,7 @@ class Signature:
         self.grad, self.default, self.place = modes.is_grad_enabled(), default(), devices.current()
 
     def difference(self, leaves: list[Any], spec: object) -> str:
-        """Return in words what is different now, or nothing."""
+        """Return a text about what is different now, or an empty one."""
         if (spec is not self.spec and spec != self.spec) or len(leaves) != len(self.parts):
             return f"the arguments were {self.spec}, and are {spec}"
         for i, (leaf, part) in enumerate(zip(leaves, self.parts)):
@@ -206,7 +206,7 @@ class Trace:
         ]  # fmt: skip
 
     def refuses(self, leaves: list[Any], spec: object) -> str:
-        """Return in words why this is not the program to run, or nothing."""
+        """Return a text about why this is not the program to run, or an empty one."""
         found = self.signature.difference(leaves, spec) or self.surroundings.difference()
         found = found or self.outside.difference(leaves, bool(self.written))
         if found:

@@ -1,4 +1,4 @@
-"""Composite primitives as simpler ones: what eager mode computes in one kernel, fusion wants in small pieces.
+"""Composite primitives as simpler ones: eager mode computes them in one kernel, fusion needs small pieces.
 
 A composite is written as its definition in `ops` says: its kernel, or its row-wise statement, runs on `Piece`s, which
 write each primitive that is called as a line. Matrix multiplications are written as the one kind that programs compute.
@@ -23,7 +23,7 @@ from ..payloads.speech import Speaking
 from .expressions import IS_CLASS, REDUCTIONS, is_elementwise, is_half
 from .graph import Form, Graph, Line, Step, Value
 
-# Composites besides row-wise ops and losses of elements: their definitions are short in simpler primitives.
+# Composites that are neither row-wise ops nor losses of elements: their definitions are short in simpler primitives.
 _DEFINED = frozenset((
     "mean", "mean_all", "sum_all", "sum_to", "var", "cross_entropy", "nll_loss", "nll_back",
 ))  # fmt: skip

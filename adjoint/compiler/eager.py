@@ -1,4 +1,4 @@
-"""What programs call besides machine code: checks of the captured values, and primitives as eager mode runs them."""
+"""What programs call apart from machine code: checks of the captured values, and primitives as in eager mode."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Value:
 
 
 class Step:
-    """What a line may do besides calling a primitive: a function of arrays.
+    """A line that calls no primitive: a function of arrays.
 
     `random` steps sample from a generator on every run; the shape of what `dynamic` ones return depends on data.
     """

@@ -126,7 +126,7 @@ def _state_of(generator: Any) -> object:
 
 
 class Outside:
-    """What a program relies on of the tensors it found outside, besides their arrays."""
+    """What a program assumes about the tensors it found outside, apart from their arrays."""
 
     def __init__(self, graph: Any) -> None:
         tensors = [r.tensor for r in graph.outside if not r.attribute]  # not numbers, nor whose gradient is read
@@ -134,7 +134,7 @@ class Outside:
         self.owners = {id(owner_of(t.array)) for t in tensors}
 
     def difference(self, leaves: list[Any], written: bool) -> str:
-        """Return in words what is different now, or nothing."""
+        """Return a text about what is different now, or an empty one."""
         for tensor, required in self.flags:
             if (tensor.node is not None) is not required:
                 now = "did not require grad, and does now" if tensor.node is not None else "required grad"
@@ -180,7 +180,7 @@ class Surroundings:
         self.others = [f for f in self.facts if id(f) not in quick]
 
     def difference(self) -> str:
-        """Return in words what is not as it was, or nothing."""
+        """Return a text about what has changed, or an empty one."""
         fact = self.broken()
         return "" if fact is None else f"{fact.name} was {fact.value!r:.60} and is {fact.now()!r:.60}"
 
@@ -434,7 +434,7 @@ class Before:
         self.numpy = _numpy_state()
 
     def difference(self) -> str:
-        """Return in words what the call has changed, or nothing."""
+        """Return a text about what the call has changed, or an empty one."""
         fact = self.surroundings.broken()
         if fact is not None:
             return f"it changes {fact.name} from {fact.value!r:.40} to {fact.now()!r:.40}"

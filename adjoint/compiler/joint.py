@@ -306,7 +306,7 @@ class JointTrace:
         return found
 
     def refuses(self, leaves: list[Any], spec: object) -> str:
-        """Return in words why these are not the programs to run, or nothing."""
+        """Return a text about why these are not the programs to run, or an empty one."""
         if self.differentiated:
             return "its gradient was differentiated again"
         found: str = self.signature.difference(leaves, spec) or self.surroundings.difference()

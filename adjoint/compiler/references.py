@@ -29,7 +29,7 @@ _is_tensor = type.__instancecheck__.__get__(TensorBase)
 
 
 def alive_tensors() -> list[Any]:
-    """Return all tensors that there are, in one call of C's: objects refer to their class.
+    """Return all existing tensors, in one call of C's: objects refer to their class.
 
     `gc.get_objects` would refer to everything, and CPython cannot resize a tuple that another thread is building while
     there are other references to it: that thread would get a SystemError.

@@ -1,4 +1,4 @@
-"""What the declaration of a primitive says besides its kernel and rules, in three parts."""
+"""The declaration of a primitive, apart from its kernel and rules, in three parts."""
 
 from __future__ import annotations
 

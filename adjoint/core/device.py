@@ -250,7 +250,7 @@ def linalg_of(array: Any) -> ModuleType:
     return _device_of(array).linalg
 
 
-# An entry for each program that is being captured: arrays are known by who lives, so none of a GPU is used again then.
+# An entry for each program that is being captured. It knows arrays by their identity, so a GPU's are not reused then.
 captures: list[None] = []
 
 

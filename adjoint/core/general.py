@@ -33,7 +33,7 @@ fill: Callable[..., Any] = None  # type: ignore[assignment]  # set once by the r
 
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive with every unusual thing taken into account."""
+    """Call a primitive by the slow path, with every transform and mode taken into account."""
     for v in inputs:
         if type(v) is Symbol:  # a formula is being printed, whatever else is on
             return op.kernel(*inputs, *params)
@@ -54,7 +54,7 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
 
 
 def lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], **options: Any) -> Any:
-    """Call a primitive on inputs that autocast has seen; as nothing else is unusual, by its recorder."""
+    """Call a primitive on inputs that autocast has converted. If nothing else is on, its recorder runs."""
     modes.note_unusual(-1)
     try:
         return op.call(*inputs, *params, **options)
@@ -381,7 +381,7 @@ def unchecked(kernel: Callable[..., Any], *args: object) -> Any:
 def recovered(
     op: Op, error: Exception, inputs: tuple[Any, ...], values: tuple[Any, ...], params: tuple[Any, ...]
 ) -> Any:
-    """Return the result after all, where a 0-d value on the host met arrays on a GPU; else raise."""
+    """Return the result after all, where a 0-d value on the CPU met arrays on a GPU; else raise."""
     mixed = any(type(v) is ndarray and v.ndim == 0 for v in values) and any(
         hasattr(v, "ndim") and device.module_of(v) is not np for v in values
     )

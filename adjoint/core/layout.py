@@ -258,7 +258,7 @@ def strided_view(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """Return a view with any strides, in bytes, of the memory that an array looks at.
 
     NumPy's own puts an object between the view and `x`, so that views of views make a chain of bases, through which
-    one would go again and again to find who owns the memory.
+    one would walk again and again to find the owner of the memory.
     """
     base = getattr(x, "base", None)
     if type(x) is np.ndarray and base is not None and type(base) is not np.ndarray and x.size and math.prod(shape):

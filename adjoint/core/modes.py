@@ -59,7 +59,7 @@ class _Thread(threading.local):
     autocast: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
     autocast_on: frozenset[str] = frozenset()  # the kinds of devices where it is on
     observer: Any = None  # see observation.py
-    # Whether ops may run in one piece although something unusual is on: a checkpoint, a memory budget.
+    # Whether ops may use their fused form although `unusual` is not zero: a checkpoint, a memory budget.
     fusing: bool = False
     checked_functions: set[Any] | None = None  # custom functions that debug mode has checked; None: it is off
 
@@ -130,7 +130,7 @@ def is_grad_enabled() -> bool:
 
 
 def fusing() -> bool:
-    """Return whether ops that have a form in one piece may take it, as they do when nothing unusual is on."""
+    """Return whether ops may use their fused form, as they do while no mode or transform is on."""
     return not unusual or (local.fusing and local.autocast is None)
 
 
@@ -157,7 +157,7 @@ def note_inference() -> None:
 
 
 def note_unusual(change: int) -> None:
-    """Count something unusual in (+1) or out (-1)."""
+    """Count a mode or transform in (+1) or out (-1)."""
     global unusual
     unusual += change
     if follower is not None:

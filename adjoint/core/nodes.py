@@ -83,7 +83,7 @@ def form_of(node: Node) -> Form | None:
 
 
 class Extra:
-    """What few nodes have: hooks, metadata, the forward traceback, tensors that retain a gradient.
+    """Fields that only some nodes have: hooks, metadata, the forward traceback, tensors that retain a gradient.
 
     `grad_dtype` is set at leaves whose gradients have another dtype than they: ``(dtype,)``, or ``(None,)`` for any.
     """
@@ -268,7 +268,7 @@ class Node:
         return tuple((None, 0) if e is None or type(e) is Hidden else (shown(e), output_index(e)) for e in edges)
 
     def unfold(self) -> None:
-        """Become the nodes that torch has, where one op here does the work of several: for those who walk the graph.
+        """Become the nodes that torch has, where one op here does the work of several: for code that walks the graph.
 
         Not while a pass runs, which has counted on the nodes as they are.
         """
@@ -290,7 +290,7 @@ class Node:
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dict for whatever a program wants to remember about the node."""
+        """A dict for the program's own data about the node."""
         extra = extra_of(self)
         if extra.metadata is None:
             extra.metadata = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Payload:
-    """Base of what a tensor may hold besides an array.
+    """Base class of values that a tensor may hold instead of an array.
 
     A subclass provides `shape`, `dtype`, `ndim` for the value as the program sees it, and `apply`, which
     runs one primitive on values of which at least one is of this level.

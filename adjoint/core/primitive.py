@@ -234,7 +234,7 @@ class Op:
         return self.form_for(values).kernel
 
     def in_place(self) -> Op:
-        """Return the op to record where it writes into its first input: the nodes of a few have another name then."""
+        """Return the op to record for a write into the first input: some nodes have another name then."""
         return self if self.display.written is None else _in_place(self)
 
     def node_for(self, edge: Node | None, saved: Sequence[Any]) -> Node:

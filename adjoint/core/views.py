@@ -354,7 +354,7 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
         view.epoch = ledger.epoch
     else:
         view.base, view.steps = source.base, (source.steps, op, params)
-        # Of a view of a view, the later mode counts, if it is no usual one; inference mode always.
+        # Of a view of a view, the later mode counts, unless it is the normal one; inference mode always.
         view.kind = kind or source.kind if source.kind != View.INFERENCE else View.INFERENCE
         view.epoch = source.epoch
         out.memory = storage = x.memory or storage_of(x)

@@ -1,8 +1,8 @@
 """What a device provides: one class to implement, one registry, one lookup by the class of an array.
 
-NumPy is the reference. A device has arrays that speak NumPy's words (operators, methods, ``__array_ufunc__`` and
-``__array_function__``), and a module that makes them. That is enough: every op's value and gradients are defined in
-these words. What is more is for speed, or for what the hardware has besides:
+NumPy is the reference. A device has arrays with NumPy's interface (operators, methods, ``__array_ufunc__`` and
+``__array_function__``), and a module that makes them. That is enough: every op's value and gradients are defined by
+this interface. Everything else is for speed, or for what the hardware has besides:
 
 ==================================  ==================================================================================
 what                                where
@@ -20,7 +20,7 @@ linear algebra, special functions   `linalg`, `special`
 compiled programs                   `program`: runs a captured graph; without `has_programs` the function runs eagerly
 random numbers                      `samples`, `random`: by a seed of the generator; without, the CPU samples
 streams, synchronisation            `synchronize`; a public module, `frontend`, may have ``Stream`` and ``Event``
-memory layout                       `address_of`, `as_strided`: what NumPy's words do not say
+memory layout                       `address_of`, `as_strided`: not part of NumPy's interface
 memory                              `memory_stats`, `empty_cache`; `is_sole`, `spare_references` for reusing gradients
 ==================================  ==================================================================================
 
@@ -159,7 +159,7 @@ class Device:
 
     @property
     def special(self) -> ModuleType | None:
-        """The functions of ``scipy.special``, or those of them that there are; others are computed on the CPU."""
+        """The functions of ``scipy.special`` that the device has; others are computed on the CPU."""
         return None
 
     # --- Streams and memory -------------------------------------------------------------------------

@@ -659,7 +659,7 @@ def _with_padding(mask: Tensor | None, padding: Any, count: int, heads: int, sou
 
 
 def _head_weights(q: Tensor, k: Tensor, mask: Value | None, dropout_p: float) -> Tensor:
-    """Return the weights of every head, for a caller who wants to see them."""
+    """Return the weights of every head, for a caller that wants to see them."""
     weights = matmul(mul_p(q, math.sqrt(1.0 / q.array.shape[-1])), transpose_p(k, 1, 2))
     if mask is not None:
         weights = add_p(weights, mask)

@@ -94,7 +94,7 @@ def with_rank(x: Value, rank: int) -> Value:
 
 
 def _split_product(node: Node) -> None:
-    from .steps import split_product  # for those who look at the graph alone
+    from .steps import split_product  # only for code that reads the graph
 
     split_product(node)
 

@@ -376,7 +376,7 @@ def _check_reach(x: Shape, weight: Shape, padding: Shape, dilation: Shape) -> No
 
 
 def _same(op: str, weight: Shape, stride: Shape, padding: str, dilation: Shape) -> tuple[Shape, Shape]:
-    """Return the padding before and in total for a padding given in words."""
+    """Return the padding before and in total for a padding given by name."""
     if padding == "valid":
         return (0,) * len(dilation), (0,) * len(dilation)
     if padding != "same":

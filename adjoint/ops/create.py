@@ -319,7 +319,7 @@ def _alias_of(obj: object, wanted: dtypes.dtype | None) -> Any:
 def frombuffer(
     buffer: Any, *, dtype: DTypeArg, count: int = -1, offset: int = 0, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a 1-d tensor that shares memory with an object that speaks the buffer protocol.
+    """Make a 1-d tensor that shares memory with an object that supports the buffer protocol.
 
     Examples
     --------

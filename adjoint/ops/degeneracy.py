@@ -126,5 +126,5 @@ def _eps(x: Value) -> float:
 
 
 def _share(x: Value) -> float:
-    """Return the relative error that a few operations may leave."""
+    """Return the relative error that is attributed to rounding."""
     return float(_eps(x) ** 0.75)

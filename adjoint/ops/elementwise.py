@@ -1150,7 +1150,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
 
 
 def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Overwrite every element with what a Python function makes of it: slow, on the host, unrecorded."""
+    """Overwrite every element with the result of a Python function of it: slow, on the CPU, unrecorded."""
     return map2_(input, None, None, lambda a, *_: callable(a))
 
 

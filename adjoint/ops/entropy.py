@@ -66,7 +66,7 @@ def _picked(x: Any, target: Any, ignored: object) -> tuple[Array, int]:
 
 
 def _nll(x: Any, target: Any, ignored: object, reduction: int) -> Any:
-    if isinstance(target, Payload):  # in words that programs can be made of, without a look at the labels
+    if isinstance(target, Payload):  # by primitives that can be traced, without a look at the labels
         losses = where_p(target == ignored, 0, -_flat(Row((1,)).at(x, _column(target))))
         return _reduced(losses, target, ignored, reduction)
     out, skipped = _picked(x, target, ignored)
@@ -224,7 +224,7 @@ def _counted(target: Any, ignored: object, dtype: Any) -> Value:
 def _cross_entropy(x: Any, target: Any, ignored: float, reduction: int, wide: bool) -> tuple[Any, ...]:
     """Return the loss, the logsumexp of each row, and how many rows count.
 
-    With `wide` the loss of rows in half precision is in single, as autocast wants it.
+    With `wide` the loss of rows in half precision is in single, as autocast requires.
     """
     if isinstance(target, Payload):
         losses = _flat(class_loss_p(x, _column(target), 1, ignored, False, False))
@@ -488,7 +488,7 @@ def cross_entropy(
 
 
 def _is_widened(input: Tensor) -> bool:
-    """Return whether autocast wants single precision of rows, which kernels compute in anyway."""
+    """Return whether autocast requires single precision of rows, which kernels compute in anyway."""
     return input.device.type in modes.local.autocast_on and lifting(False) is False
 
 

@@ -59,7 +59,7 @@ def _refuse_all_of_none(name: str, x: Value, kind: type[Exception] = RuntimeErro
         )
 
 
-# --- Largest and smallest, shared out among equals ----------------------------------------------------------
+# --- Largest and smallest: equal elements split the gradient ------------------------------------------------
 
 
 def _amax(x: Array, axes: Axes, keepdims: bool) -> Array:

@@ -221,12 +221,12 @@ def export(x: TensorBase, **kwargs: Any) -> Any:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return the tensor's memory as a DLPack capsule; objects that speak DLPack need no capsule."""
+    """Return the tensor's memory as a DLPack capsule; libraries that support DLPack need no capsule."""
     return export(tensor)
 
 
 class _Capsule:
-    """A capsule on its way into NumPy or CuPy, which want an object that makes one."""
+    """A capsule to be passed to NumPy or CuPy, which require an object that makes one."""
 
     def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
         self.capsule, self.device = capsule, device
@@ -239,7 +239,7 @@ class _Capsule:
 
 
 def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
-    """Make a tensor that shares the memory of any object that speaks DLPack.
+    """Make a tensor that shares the memory of any object that supports DLPack.
 
     Memory that the producer marks as read-only refuses writes here too.
 

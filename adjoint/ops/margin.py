@@ -90,7 +90,7 @@ def _check_margin_labels(target: Tensor, name: str) -> None:
 
 
 def _check_range(labels: Array, low: int, high: int) -> None:
-    """Raise if a label is out of bounds; a GPU notes that by itself, when it gathers by it."""
+    """Raise if a label is out of bounds; on a GPU the kernel that gathers by it does."""
     if not isinstance(labels, Payload) and device_of(labels) == CPU and outlier(labels, low, high) is not None:
         raise RuntimeError("target out of range")
 

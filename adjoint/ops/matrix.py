@@ -274,7 +274,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Out = No
     return fold(decomposition.lu_solve(LU_data, LU_pivots, input, out=out), "LinalgLuSolveBackward0", LU_data, input)
 
 
-# --- Few of many ----------------------------------------------------------------------------------
+# --- The largest few eigenvalues or singular values --------------------------------------------------
 
 
 def svd_lowrank(

@@ -202,7 +202,7 @@ class UntypedStorage:
         return self.clone()
 
     def cpu(self) -> UntypedStorage:
-        """Return the storage in the host's memory."""
+        """Return the storage in CPU memory."""
         made: UntypedStorage = object.__new__(type(self))
         made._bytes = devices.place_array(self._bytes, devices.CPU)
         return made
@@ -337,7 +337,7 @@ class TypedStorage:
         return self.clone()
 
     def cpu(self) -> TypedStorage:
-        """Return the storage in the host's memory."""
+        """Return the storage in CPU memory."""
         return TypedStorage(self._untyped_storage.cpu(), self.dtype)
 
     def _to(self, dtype: dtypes.dtype) -> TypedStorage:

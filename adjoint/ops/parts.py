@@ -604,7 +604,7 @@ def as_strided(input: Tensor, size: Ints, stride: Ints, storage_offset: int | No
     ):  # of a dual value: its primal's
         own, here = tuple(s // memory.itemsize for s in memory.strides), input.storage_offset()
     elif isinstance(array, Payload):
-        # Inside a transform only a base has memory to speak of, and that is contiguous.
+        # Inside a transform only a base has memory, and that is contiguous.
         if input.lineage is not None:
             raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
         own, here = _contiguous_strides(input.array.shape), 0

@@ -1,6 +1,6 @@
 """Images of another size: padding by their own content, interpolation, and channels traded for pixels.
 
-Padding and interpolation are weighted sums along each dimension by itself, as averages are (see
+Padding and interpolation are weighted sums along one dimension after another, as averages are (see
 `windows.py`): the plan of a dimension says which places of the input each place of the result is made of.
 """
 

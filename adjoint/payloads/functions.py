@@ -164,7 +164,7 @@ def _taken_apart(args: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
 
 
 def _materialized(wanted: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return tangents with zeros for differentiable inputs that have none, if the function wants them."""
+    """Return tangents with zeros for differentiable inputs that have none, if the function requests them."""
     if not wanted:
         return tangents
     return tuple(

@@ -135,7 +135,7 @@ class Player:
         return [made[r] if r.device != "cpu" else env.hosted[r].copy() for r in program.made]
 
     def _looked(self, arrays: Sequence[Array]) -> dict[Value, Any]:
-        """Return the arrays of inputs on the host that something looks at there."""
+        """Return the input arrays on the CPU whose values are read there."""
         return {v: self._find(v, arrays) for v in self.program.looked}
 
     def _find(self, v: Value, arrays: Sequence[Array]) -> Array:

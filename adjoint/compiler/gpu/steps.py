@@ -200,7 +200,7 @@ class Call:
         self.line, self.operands, self.outputs, self.function = line, operands, outputs, function
         self.text = line.op.name
         self.bytes = sum(v.nbytes for v in (*line.inputs, *line.outputs))
-        # What the host computes from what the device has computed is no part of a CUDA graph.
+        # What the CPU computes from results of the device is no part of a CUDA graph.
         self.breaks = any(isinstance(o, Value) for o in (*operands, *outputs))
 
     def touched(self) -> list[Place]:
@@ -235,7 +235,7 @@ class Attend(Call):
 
 
 class Take:
-    """The way to the device of a value that the host has computed meanwhile."""
+    """The copy to the device of a value that the CPU has computed meanwhile."""
 
     text, bytes, breaks = "take", 0, True
 
@@ -275,7 +275,7 @@ class Ask:
 
 
 class Env:
-    """Where things are in one run: the arrays of inputs and results, the memory of buffers, what the host sent."""
+    """Where things are in one run: the arrays of inputs and results, the memory of buffers, what the CPU sent."""
 
     def __init__(self, program: Any, arena: int, mail: int, roots: dict[Value, Any]) -> None:
         import cupy
@@ -314,7 +314,7 @@ class Env:
         return Array
 
     def anything(self, what: Any) -> Any:
-        """Return a place, or a value of the host's, as an array."""
+        """Return a place, or a value on the CPU, as an array."""
         return self.hosted[what] if isinstance(what, Value) else self.array(what)
 
     def laid(self, array: Array, place: Place) -> Array:

@@ -65,7 +65,7 @@ class Forms:
         return found
 
     def knows(self, fixed: tuple[Any, ...]) -> bool:
-        """Return whether there are forms for values of the static parameters, of which a program uses few."""
+        """Return whether there are forms for these values of the static parameters; programs use only some values."""
         return fixed in self._expressions or len(self._expressions) < _MOST_VARIANTS
 
     def passes(

@@ -1,6 +1,6 @@
 """Machine code on disk: a folder that only the user can write to, and a file for each entry.
 
-Anyone who can write here can run code as the user, so nothing is read that another user could have written: not in a
+A user who can write here can run code as the owner, so nothing is read that another user could have written: not in a
 folder that another owns, may write to or can replace (up to the root, or to the user's home), and no file that is a
 link, is another's or is open to others. The last bytes of a file are the checksum of its key and its content: an
 entry that is cut, changed or put in another's place is compiled anew. Nothing here raises; what is wrong is said once.

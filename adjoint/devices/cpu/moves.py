@@ -1,7 +1,7 @@
 """Loops that Numba compiles for what moves, selects or scans numbers: copies, gathering, scattering, running sums.
 
 Each is called as ``loop(start, stop, ...)`` with vectors that it sees whole, and does the rows (or columns) between
-the two; `rows.run_cuts` shares these among threads. Only imported where Numba is installed and an array is large.
+the two; `rows.run_cuts` splits these among threads. Only imported where Numba is installed and an array is large.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _keys(rows: Any) -> Any:
 
 
 def _one_by_one(x: Array, axis: int, count: int, largest: bool) -> Array | None:
-    """Return the indices of a few best elements along the last axis; None where NumPy must look at all."""
+    """Return the indices of the best elements along the last axis, for a small `count`; None if NumPy must sort."""
     n = x.shape[axis]
     if axis != x.ndim - 1 or not 0 < count <= sizes.BEST_ONE_BY_ONE or not x.flags.c_contiguous or x.dtype.kind != "f":
         return None

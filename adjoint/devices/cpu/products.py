@@ -1,4 +1,4 @@
-"""Matrix multiplications: who computes them, and with which threads.
+"""Matrix multiplications: which library computes them, and with which threads.
 
 BLAS's threads wait for more work by spinning, and take the cores from oneDNN's for milliseconds. Where oneDNN is
 installed, it computes whatever BLAS would split among threads, and batches of matrices, too. With

@@ -1,4 +1,4 @@
-"""Who computes what: a measured table of the sizes from which a kernel beats plain NumPy.
+"""Which library computes what: a measured table of the sizes from which a kernel beats plain NumPy.
 
 NumPy is always there. Where the extra ``fast`` is installed, large float32 arrays go to oneDNN, and to loops
 compiled by Numba where oneDNN has none. ``ADJOINT_PROVIDER=numpy`` leaves them out.

@@ -100,7 +100,7 @@ def sum_over_axes(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 @override("sum", least=middle.LEAST, when=lambda x, axes, keepdims: middle.behind(x, axes) > 0 and x.dtype in _ONES)
 def sum_between(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Return the sums along an axis that few elements follow."""
+    """Return the sums along an axis with only a small number of elements behind it in memory."""
     return middle.total(x, axes, None, None, keepdims)  # type: ignore[no-any-return]
 
 

@@ -109,7 +109,7 @@ def pieces(rows: Array, least: int = _SHARE, most: int = 0) -> int:
 
 
 def thread_pool() -> pool.Pool | None:
-    """Return the pool of native threads; None in a thread that shares already, and where there is none."""
+    """Return the pool of native threads; None in a thread of a pool, and where there is no pool."""
     return pool.pool() if threads.may_share() and provider.fast_allowed() else None
 
 
@@ -117,7 +117,7 @@ def thread_pool() -> pool.Pool | None:
 
 
 def _block(kinds: str, arguments: Sequence[Any]) -> array[int]:
-    """Return what a piece reads of its arguments, two words for each."""
+    """Return what a piece reads of its arguments, two fields for each."""
     words: list[int] = []
     for kind, a in zip(kinds, arguments, strict=True):
         if kind == "f":
@@ -156,7 +156,7 @@ def _compiled(loop: Any, kinds: str, first: str, ends: str) -> int:
     return int(_cfuncs().load(source).address)
 
 
-# How a piece reads its arguments; there are two words for each.
+# How a piece reads its arguments; there are two fields for each.
 _READ = {
     "r": "carray(pointer(PLACE + 4 * start * WIDTH), (rows, WIDTH), np.float32)",
     "v": "carray(pointer(PLACE + 4 * start), (rows,), np.float32)",

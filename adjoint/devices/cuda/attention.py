@@ -496,7 +496,7 @@ def _bias_of(mask: Array, q: Array, source: int) -> Array:
 
 
 def _extra(mask: Any, keep: float, q: Array, source: int) -> tuple[tuple[Any, ...], Any]:
-    """Return the arrays that a mask adds to those of a launch, and what `_run` wants to know."""
+    """Return the arrays that a mask adds to those of a launch, and the `extra` of `_run`."""
     if mask is None:
         return (), None if keep == 1 else (None, keep)
     bias = _bias_of(mask, q, source)

@@ -126,7 +126,7 @@ def _fits(given: Geometry) -> bool:
 class Plan:
     """What cuDNN knows of one convolution: descriptions of its arrays, and the best way for each of three functions."""
 
-    # What each is computed from, in the order that cuDNN wants.
+    # What each is computed from, in the order that cuDNN requires.
     operands = {"y": ("x", "w"), "x": ("w", "y"), "w": ("x", "y")}  # fmt: skip
     names = {
         "y": ("cudnnConvolutionForward", "cudnnGetConvolutionForwardAlgorithm_v7"),
@@ -182,7 +182,7 @@ class Plan:
         return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= CUDNN_WORKSPACE]
 
     def _run_graph(self, handle: Any, wanted: str, first: Array, second: Array, out: Array) -> bool:
-        """Compute an array by a graph, which takes the host half as long; return whether that could be done."""
+        """Compute an array by a graph, in half the CPU time; return whether that was possible."""
         if wanted not in self.graphs:
             try:
                 self.graphs[wanted] = Graph(library(), handle, wanted, self.shapes, self.windows, *self.types)

@@ -30,7 +30,7 @@ _pointer, _long = ctypes.c_void_p, ctypes.c_int64
 
 
 class Graph:
-    """One convolution, by which one array of three is computed: its plan, and how many bytes of workspace that wants.
+    """One convolution, by which one array of three is computed: its plan, and the size of its workspace in bytes.
 
     Raises RuntimeError where cuDNN has no plan.
     """

@@ -131,7 +131,7 @@ def _plan(library: Any, key: tuple[Any, ...]) -> Plan | None:
 
 
 def _is_ready(*values: Any) -> bool:
-    """Return whether there is a cuBLASLt, and arrays begin where it wants them."""
+    """Return whether cuBLASLt is available, and arrays are aligned as it requires."""
     return _functions() is not None and not any(v.data.ptr % _ALIGNED for v in values)
 
 

@@ -74,7 +74,7 @@ class _Prepared:
     """A kernel whose parameters are written into memory that stays; CuPy makes an object of each.
 
     All of them are addresses, whole numbers of 64 bits and doubles, as CuPy passes Python's numbers; a kernel that
-    wants 32 bits finds them in the lower half.
+    with arguments of 32 bits finds them in the lower half.
     """
 
     __slots__ = ("_function", "_is_array", "_kept", "_lock", "_memory", "_pack", "_table")

@@ -380,7 +380,7 @@ def is_odd(plan: Plan, lo: int, item: int) -> bool:
 def _through_even_rows(
     library: Library, kinds: tuple[int, ...], factors: tuple[Any, Any], plan: Plan, x: Any, y: Any, out: Any, lo: int
 ) -> None:
-    """Multiply matrices that `is_odd` speaks of, by way of some with longer rows."""
+    """Multiply matrices for which `is_odd` is true, by copies with longer rows."""
     m, n, k, tx, lx, ty, ly = plan[1:8]
     alpha, beta = factors
     fresh = beta.value == 0.0 and kinds[0] == kinds[1] and lo == n and out.data.ptr % 16 == 0

@@ -1,6 +1,6 @@
 """Triton functions on CuPy arrays: compiled by Triton, loaded and launched by CuPy.
 
-Triton's own launcher wants PyTorch for the device and a C compiler on the user's machine. What its compiler makes
+Triton's own launcher requires PyTorch for the device and a C compiler on the user's machine. What its compiler makes
 is an ordinary binary, which CuPy loads like any other: it is found again in Triton's cache on disk, costs one launch,
 and can be recorded in a CUDA graph.
 """

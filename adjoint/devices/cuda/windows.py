@@ -17,7 +17,7 @@ from .table import override
 
 _THREADS = 256
 
-# Sums along the middle of three axes. Which places a place is made of stands in a list, from where to where in another.
+# Sums along the middle of three axes. One list has the source places of all places, another each place's range in it.
 _MIX = Kernels(
     r"""
 typedef wide_of<T>::type W;
