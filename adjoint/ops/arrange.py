@@ -355,7 +355,7 @@ rot90_p: Primitive = parametric(
 
 
 def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Tensor:
-    """Turn a plane of dimensions by 90 degrees, `k` times."""
+    """Rotate a plane of dimensions by 90 degrees, `k` times."""
     rank = input.array.ndim
     if not isinstance(dims, tuple | list) or not all(map(is_int, dims)):
         raise TypeError(f"rot90(): argument 'dims' (position 3) must be tuple of ints, not {dims!r}")

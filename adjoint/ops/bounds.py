@@ -1,4 +1,4 @@
-"""What an index must be: its dtype and its bounds, and the errors about them, for all ops that take one."""
+"""Checks of indices: their dtype, their bounds, and the errors about them, for all ops that take an index."""
 
 from __future__ import annotations
 

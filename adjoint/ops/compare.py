@@ -540,7 +540,7 @@ def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Out = None
 
 
 def bitwise_right_shift(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Shift the bits of `input` to the right by `other`, keeping the sign."""
+    """Shift the bits of `input` to the right by `other`; the sign bit is repeated."""
     require_any(input, other, "bitwise_right_shift")
     return into(out, bitwise_right_shift_p(input, other))
 

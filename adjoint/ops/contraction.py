@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and batches of them: ``matmul`` and its kin, and ``linear``."""
+"""Products of vectors, matrices and batches of them: ``matmul`` and related ops, and ``linear``."""
 
 from __future__ import annotations
 
@@ -498,14 +498,14 @@ def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
 
 @autocasting
 def vdot(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply the conjugate of a vector by another one and add up."""
+    """Return the dot product of two vectors, the first one conjugated."""
     _check_vectors(input, other, "vdot")
     found = dot_p(input.conj() if input.array.dtype.kind == "c" else input, other)
     return into(out, fold(found, "VdotBackward0", input, other, self=(0,), other=(1,)))
 
 
 def inner(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the dot products of the last dims of both."""
+    """Return the dot products of the last dimensions of both."""
     a, b = input.array, other.array
     if a.ndim == 0 or b.ndim == 0:
         return into(out, mul_p(input, other))

@@ -429,7 +429,7 @@ def dtype_of_out(out: Out, dtype: DTypeArg | object) -> Any:
 
 
 def put(out: Out, result: Tensor) -> Tensor:
-    """Put a factory's result into ``out=``, resized without a word."""
+    """Put a factory's result into ``out=``, resized without a warning."""
     if out is None:
         return result
     if out.array.shape != result.array.shape:
@@ -619,7 +619,7 @@ def empty_strided(
     size: Ints, stride: Ints, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make an unset tensor with the given strides, in elements."""
+    """Make an uninitialized tensor with the given strides, in elements."""
     _check_layout(layout)
     wanted = default() if dtype is None else as_dtype(dtype)
     module = devices.array_module(devices.as_device(device))

@@ -1,7 +1,7 @@
-"""Matrices taken apart: Cholesky, QR, LU, LDL; singular values and eigenvalues are in `eigenvalues`.
+"""Matrix decompositions: Cholesky, QR, LU, LDL; singular values and eigenvalues are in `eigenvalues`.
 
-The vectors of a decomposition are free up to a sign or a phase, and within a subspace of equal values
-altogether: `degeneracy` says what that means for derivatives.
+The vectors of a decomposition are unique only up to a sign or a phase, and for equal values only up to a rotation of
+their subspace: `degeneracy` explains what that means for derivatives.
 """
 
 from __future__ import annotations

@@ -150,12 +150,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Replace elements at random by the least value of `selu`, keeping mean and variance."""
+    """Replace random elements by the infimum of `selu`, and preserve mean and variance."""
     return drop_alpha(input, p, training, inplace, False)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Replace whole channels at random by the least value of `selu`, keeping mean and variance."""
+    """Replace random channels by the infimum of `selu`, and preserve mean and variance."""
     return drop_alpha(input, p, training, inplace, True)
 
 

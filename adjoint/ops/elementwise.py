@@ -100,7 +100,7 @@ neg_ = inplace(
 
 
 def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], expected: int) -> tuple[Any, ...]:
-    """Return what was given in PyTorch's older order, a number before the tensors: ``x.add_(2, y)``."""
+    """Return the arguments of PyTorch's older order, a number before the tensors: ``x.add_(2, y)``."""
     if len(given) != expected + 1 or isinstance(given[0], TensorBase) or not isinstance(given[1], TensorBase):
         raise TypeError(f"{name}() takes {expected + 1} positional arguments but {len(given) + 1} were given")
     tensors = ", ".join(f"Tensor {operand}" for operand in operands.split())
@@ -1155,12 +1155,12 @@ def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 
 def map_(input: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Overwrite every element with what a Python function makes of it and that of `other`."""
+    """Overwrite every element with the result of a Python function of it and that of `other`."""
     return map2_(input, other, None, lambda a, b, _: callable(a, b))
 
 
 def map2_(input: Tensor, x: Any, y: Any, callable: Callable[..., Any]) -> Tensor:
-    """Overwrite every element with what a Python function makes of it and those of `x` and `y`."""
+    """Overwrite every element with the result of a Python function of it and those of `x` and `y`."""
     if any(v is not None and v.requires_grad for v in (input, x, y)):
         raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_()")
     shape = input.shape

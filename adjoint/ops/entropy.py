@@ -506,7 +506,7 @@ def linear_cross_entropy(
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
     label_smoothing: float = 0.0, options: object = None,
 ) -> Tensor:  # fmt: skip
-    """Take the cross entropy of ``linear(input, linear_weight, linear_bias)`` and `target`.
+    """Return the cross entropy of ``linear(input, linear_weight, linear_bias)`` and `target`.
 
     `options`, torch's ways to save memory, change nothing here.
     """

@@ -635,7 +635,7 @@ def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
+    """Return the median of the elements that are not NaN; with `dim`, values and indices."""
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
@@ -681,7 +681,7 @@ def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the commonest element along `dim` and a place where it is."""
+    """Return the most frequent element along `dim` and the index of one occurrence."""
     dim, keepdim = either(dim, axis, -1), keepdims or keepdim
     return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
 
@@ -738,7 +738,7 @@ def nanquantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Find quantiles of the elements that are not NaN."""
+    """Return quantiles of the elements that are not NaN."""
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 

@@ -59,7 +59,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
 
 
 def reduced(values: Tensor, code: int) -> Tensor:
-    """Return the losses of all elements as they are, their mean, or their sum."""
+    """Return the losses of all elements unreduced, their mean, or their sum."""
     if code == MEAN:
         return mean_all_p(values) if values.array.dtype.kind in "fc" else mean(values)  # which refuses integers
     return values if code == NONE else sum_all_p(values)

@@ -237,7 +237,7 @@ def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[..., Tensor] | None = None,
     margin: float = 1.0, swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Take the triplet loss with a distance of one's own; without one, with `pairwise_distance`."""
+    """Return the triplet loss with a distance of one's own; without one, with `pairwise_distance`."""
     code = reduction_of(reduction)
     distance = pairwise_distance if distance_function is None else distance_function
     if margin <= 0:

@@ -216,7 +216,7 @@ class UntypedStorage:
         return f"{printing.PACKAGE}.storage.UntypedStorage"
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Give this object another number of bytes; tensors go on looking at the memory that they have."""
+        """Give this object another number of bytes; existing tensors use the same memory as before."""
         grown = devices.module_of(self._bytes).zeros(size, np.uint8)
         kept = min(size, int(self._bytes.size))
         grown[:kept] = self._bytes[:kept]
@@ -325,7 +325,7 @@ class TypedStorage:
         return self
 
     def resize_(self, size: int) -> TypedStorage:
-        """Give this object another number of elements; tensors go on looking at the memory that they have."""
+        """Give this object another number of elements; existing tensors use the same memory as before."""
         self._untyped_storage.resize_(size * self.dtype.itemsize)
         return self
 
@@ -431,7 +431,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Make `input` forget its history."""
+    """Detach `input` from its history, in place."""
     return input.detach_()
 
 

@@ -42,7 +42,7 @@ class OpOverload:
         return f"{self.namespace}::{self._opname}{end}"
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
-        """Return NotImplemented: an operator is one piece here."""
+        """Return NotImplemented: operators have no decompositions here."""
         return NotImplemented
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ def namespace(name: str) -> OpNamespace:
 
 
 def register(space: str, name: str, function: Callable[..., Any], schema: str) -> OpOverloadPacket:
-    """Put an operator of a program's own into a namespace."""
+    """Register a custom operator in a namespace."""
     packet = namespace(space).__dict__[name] = OpOverloadPacket(space, name, function, schema)
     return packet
 
@@ -188,6 +188,6 @@ refused: list[str] = []  # compiled libraries that a program wanted: the operato
 
 
 def load_library(path: str) -> NoReturn:
-    """Raise: compiled libraries for torch are of no use here."""
+    """Raise: compiled libraries for torch cannot be used here."""
     refused.append(path)
     raise OSError(f"{path} is compiled for torch, and cannot be loaded by adjoint")

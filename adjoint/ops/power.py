@@ -155,7 +155,7 @@ def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None
 
 
 def power(input: Tensor, exponent: Operand | Array) -> Tensor:
-    """Answer ``input**exponent``."""
+    """Return ``input**exponent``."""
     if isinstance(exponent, TensorBase):
         return pow_p(input, exponent)
     kind = type(exponent)
@@ -172,7 +172,7 @@ def power(input: Tensor, exponent: Operand | Array) -> Tensor:
 
 
 def rpow(input: Any, other: Number) -> Any:
-    """Answer ``other**input``."""
+    """Return ``other**input``."""
     if isinstance(other, TensorBase):
         return pow_p(other, input)
     if (
@@ -266,7 +266,7 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def square_(input: Tensor) -> Tensor:
-    """Multiply each element by itself, in place."""
+    """Square each element, in place."""
     require_tensor(input, "input", "square_")
     return pow_(input, 2)
 

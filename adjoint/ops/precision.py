@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def autocasting(function: F) -> F:
-    """Let autocast see the arguments of a function first; what the function calls is then none of its business.
+    """Let autocast convert the arguments of a function first; calls inside the function are not converted again.
 
     Its dtype is in the tables of `adjoint.amp`, by the function's name.
     """

@@ -381,7 +381,7 @@ def _prod_x(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
 
 
 def others(x: Value, axes: tuple[int, ...]) -> Value:
-    """Return, for each element, the product of all others along `axes`; zeros among them are no problem.
+    """Return, for each element, the product of all others along `axes`, which may include zeros.
 
     Products of pairs, of pairs of pairs and so on go up a tree; on the way down, each element meets
     what is not under it. Only products, so the result can be differentiated to any order.

@@ -1,4 +1,4 @@
-"""Windows, and Fourier transforms of short stretches of a signal."""
+"""Window functions, and the short-time Fourier transform."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def stft(
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform overlapping stretches of a signal, each `n_fft` long and multiplied by `window`, to frequencies.
+    """Return the short-time Fourier transform: overlapping pieces of `n_fft` elements, multiplied by `window`.
 
     The result has frequencies in its last dim but one, and time in the last.
     """
@@ -372,7 +372,7 @@ def istft(
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Put a signal together again from what `stft` made of it."""
+    """Return the signal whose short-time Fourier transform is `input`, the inverse of `stft`."""
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     a = input.array

@@ -1,4 +1,4 @@
-"""Order: sort, topk and their kin, binary search, unique values, membership; where values are not zero."""
+"""Sorting: sort, topk and related ops, binary search, unique values, membership; indices of nonzero elements."""
 
 from __future__ import annotations
 
