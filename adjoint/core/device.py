@@ -1,7 +1,7 @@
 """Where a tensor's memory is, and which array module computes there.
 
-Devices themselves are in `adjoint/devices`; `contract` says what one provides. Here are their names, the current one,
-and moving arrays between them.
+Devices themselves are in `adjoint/devices`; its `contract` describes what one provides. This module has their names,
+the current device, and functions that move arrays between devices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several nodes as one, one as several: graphs as programs that walk them expect from torch.
+"""Several nodes shown as one, one as several: the graphs that programs written for torch expect.
 
 Nothing here runs unless a program looks at the graph.
 """

@@ -1,4 +1,4 @@
-"""The general recorder: what calling a primitive records, in its plain, complete form.
+"""The general recorder: the complete, slow path of calling a primitive.
 
 It runs whenever a call may be off the fast path: a transform, a mode, a subclass. The recorders (fast_path.py) are
 its fast special cases.
@@ -64,7 +64,7 @@ def lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], **options:
 
 
 def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive past any observer."""
+    """Call a primitive without its observers."""
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
         if type(inputs[0]) in NUMBERS and all(type(v) in NUMBERS for v in inputs):
             return _of_numbers(op, inputs, params)
@@ -128,7 +128,7 @@ _PLACES = ("input", "other")
 
 
 def _is_stranger(value: object) -> bool:
-    """Return whether a value is nothing that a kernel computes with: no array, tensor or number."""
+    """Return whether a kernel cannot compute with a value: it is no array, tensor or number."""
     return type(value) not in NUMBERS and not hasattr(value, "shape") and not isinstance(value, int | float | complex)
 
 
@@ -154,7 +154,7 @@ _TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div", "div_floor"))
 
 
 def _of_numbers(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive on nothing but Python's numbers: the four operations take them, in a program alone."""
+    """Call a primitive on Python numbers alone, which only arithmetic ops accept; else raise."""
     first = inputs[0]
     if op.name not in _TAKES_NUMBERS:
         raise _no_tensor(op.name, first)

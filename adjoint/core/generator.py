@@ -1,4 +1,4 @@
-"""Generators of random numbers: a stream of the CPU's each, from which other devices get their seeds."""
+"""Generators of random numbers: each is a stream on the CPU, from which other devices get their seeds."""
 
 from __future__ import annotations
 

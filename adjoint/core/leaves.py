@@ -97,7 +97,7 @@ _accumulate = Special("AccumulateGrad", _run_leaf)
 def finish_complete(
     sums: dict[Any, Any], ends: dict[Any, list[Any]], lift: bool, captured: dict[Any, Any] | None
 ) -> None:
-    """Give the leaves that no node still to run feeds their gradients, as a program that looks now expects."""
+    """Give leaves whose gradient is complete their ``.grad``, for a program that reads it during the pass."""
     waiting = {leaf for leaves in ends.values() for leaf in leaves}
     for leaf in tuple(sums):
         if leaf not in waiting:

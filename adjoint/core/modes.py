@@ -1,11 +1,11 @@
-"""Per-thread switches, and the two process-wide words that let the recorders skip reading them.
+"""Per-thread switches, and the two process-wide flags that let the recorders skip reading them.
 
-`unusual` counts everything that is on, in any thread, and changes what recording an op means: a
+`unusual` counts the modes and transforms that are on, in any thread, and change what recording an op means: a
 transform, inference mode, saved-tensor hooks, anomaly detection, autocast, profiling. While it is zero
 every value inside a tensor is a plain array, and the fast recorders apply. `off` has one entry for each
 thread in which gradient recording is switched off (a dict, because storing in it is atomic where
-adding to a number is not); while it is empty no check is needed. Both are hints: a non-zero word only
-means "look closer", so a stale one costs time, never correctness.
+adding to a number is not); while it is empty no check is needed. Both are hints: a non-zero flag only
+means that the slow path checks, so an outdated one costs time, never correctness.
 
 A signal's exception may come wherever the interpreter looks for one: after a call, where a function starts,
 where a loop jumps back; never between stores. So what must be put back is put back by stores that come first

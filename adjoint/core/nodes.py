@@ -62,7 +62,7 @@ _forms: weakref.WeakKeyDictionary[Any, Form] = weakref.WeakKeyDictionary()
 
 
 def note_form(node: Any, x: TensorBase) -> None:
-    """Remember the form of an output, which `node` is the place of."""
+    """Store the form of the output of `node`."""
     _forms[node] = Form.of(x)
 
 
@@ -363,7 +363,7 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
-        """True: what needs no gradient has no node."""
+        """True: a tensor that needs no gradient has no node."""
         return True
 
     def __reduce_ex__(self, protocol: object) -> Any:

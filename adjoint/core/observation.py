@@ -1,8 +1,8 @@
-"""Observers: what may watch every primitive a thread calls, every write, every value that Python reads.
+"""Observers: they see every primitive that a thread calls, every write, and every value that Python reads.
 
-A captured program, a profile and a watch for lost gradients need the same thing: to stand between a
-program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call comes to
-`general.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
+A captured program, a profile and a watch for lost gradients have the same need: to intercept the calls between a
+program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call goes to
+`general.general`, which passes it to the innermost observer; that passes it on with `proceed`. While
 none is on, nothing is checked.
 """
 
@@ -18,7 +18,7 @@ from .tensor import TensorBase
 
 
 class Observer:
-    """Base of what watches primitives; as a context, it is on in this thread until the end.
+    """Base class of observers; as a context, it is on in this thread until the end.
 
     Each method is called in place of what it is named after and does that thing with `self.inner` or
     the function given, so that observers stand one inside another.
@@ -38,7 +38,7 @@ class Observer:
         modes.note_unusual(-1)
 
     def call(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        """Call a primitive; ``run(op, inputs, params)`` is how it is done without an observer."""
+        """Call a primitive; without observers, ``run(op, inputs, params)`` is the call."""
         return self.proceed(op, inputs, params, run)
 
     def proceed(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
