@@ -1,4 +1,4 @@
-"""`compile`: a function, run once to see what it does, then as fused loops and library calls."""
+"""`compile`: runs a function once to record its ops, then as fused loops and library calls."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Everything between the inputs and the end is pure: a line makes new values and changes nothing. What the
 program wrote in place is there as new values, and lines of `WRITE` at the end put them into the memory
-they belong to. So a pass may drop, share and move calls as it likes, as long as values are made before they are used.
+they belong to. So a pass may drop, merge and move calls freely, as long as values are made before they are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers that a captured program has read from its tensors, and that remember where they come from.
+"""Scalars that a captured program has read from its tensors, and that remember their origin.
 
 ``loss.item()`` in a captured program gives a `Reading`. Checks of its class see a float. Returned, it
 is read again on every run; arithmetic with it is recorded; a comparison becomes a guard on its outcome. Reading

@@ -395,7 +395,7 @@ class Program(Buffers):
     def _share(
         self, kernel: str, operands: list[tuple[str, bool]], given: list[Any], sizes: list[int], region: Region
     ) -> None:
-        """Write a call of one nest whose first loop threads share; what they reduce is put together afterwards."""
+        """Write a call of one nest whose first loop is split among threads; partial reductions are combined last."""
         size = sizes[0] if sizes else 1
         least = max(1, THREADED // 2 // max(math.prod(sizes[1:]), 1))
         late = [i for i, (v, _) in enumerate(given) if v in region.late]

@@ -380,7 +380,7 @@ def _run_joint(op: Op) -> Callable[..., Any]:
 
 
 def _gather(values: Sequence[Any], spans: tuple[int, ...]) -> list[Any]:
-    """Return saved values with those of one sequence put together again."""
+    """Return saved values with those of one sequence grouped as a tuple."""
     gathered: list[Any] = []
     at = 0
     for span in spans:

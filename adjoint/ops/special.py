@@ -567,7 +567,7 @@ def _polynomial(name: str, family: str, shift: bool = False) -> Callable[..., Te
 
     title = name.replace("_", " ").replace("polynomial", "polynomial of degree `n`, kind")
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Take the {title}."
+    function.__doc__ = f"Return the {title}."
     return function
 
 

@@ -1,4 +1,4 @@
-"""Custom functions on payloads: taken apart, given to the function's own rule, put together again.
+"""Custom functions on payloads: flattened, called by the function's own rule, and rebuilt.
 
 A function that is recorded at a level is one node there, whose backward runs on values of that level; its
 forward is the same function one level down. So it means the same under any nest of transforms.

@@ -1,7 +1,7 @@
 """Meta: values of the device "meta", which have a shape, a dtype and strides, and no elements.
 
-An op on such values gives another. Elementwise ops and products are worked out from shapes alone; any other
-kernel runs, on memory that is all zeros and takes no space, and what it returns is dropped but for its shape.
+An op on such values gives another. Elementwise ops and matrix multiplications are computed from shapes alone; any
+other kernel runs on memory that is all zeros and takes no space, and only the shape of its result is used.
 """
 
 from __future__ import annotations
