@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
     demo.add_argument("--short", action="store_true", help="a few seconds only")
     commands.add_parser("doctor", help="show what is installed, and which kernels, GPU, MPI and cache will be used")
     given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["run"] and given[1:2] not in (["-h"], ["--help"]):  # the rest is the program's, options too
+    if given[:1] == ["run"] and given[1:2] not in (["-h"], ["--help"]):  # what follows is the program's, options too
         if not given[1:]:
             run.error("which program?")
         _run(given[1:])

@@ -1,4 +1,4 @@
-"""Module paths: where a public name's file is, where PyTorch keeps what adjoint has in one file."""
+"""Module paths: the file of each public name, where PyTorch's module differs from adjoint's."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def lead_to(package: str, homes: dict[str, str]) -> None:
         for path in paths.split():
             parent, _, name = f"{package}.{path}".rpartition(".")
             sys.modules[f"{parent}.{name}"] = module
-            vars(sys.modules[parent]).setdefault(name, module)  # a function of the same name goes first, as in torch
+            vars(sys.modules[parent]).setdefault(name, module)  # a function of the same name comes first, as in torch
 
 
-# --- Where PyTorch keeps a class that is in another module here -----------------------------------------
+# --- Classes that are in another module of PyTorch ---------------------------------------------------
 
 # PyTorch's module -> classes that a family's file has here. (Of optimizers and distributions, each has a module there
 # that is called as the class is.)

@@ -1,4 +1,4 @@
-"""Types that the packages share: what a value may be, in the words of rules, kernels and public functions.
+"""Types that the packages share: what a value may be, for rules, kernels and public functions.
 
 Checkers read the classes here; at run time they stand for themselves and are never tested against.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         indices: Tensor
 
     class Array(Protocol):
-        """What kernels and rules compute with: NumPy's words, as arrays, Tensors, payloads and symbols speak them."""
+        """The interface that kernels and rules compute with: NumPy's, which Tensors, payloads and symbols have, too."""
 
         @property
         def shape(self) -> Any: ...
@@ -178,7 +178,7 @@ if TYPE_CHECKING:
         def tolist(self) -> Kernel: ...
 
     class Module(Protocol):
-        """NumPy, or a module that speaks its words about arrays of its own (`module_of`)."""
+        """NumPy, or a module with its functions for another class of arrays (`module_of`)."""
 
         inf: float
         nan: float

@@ -19,7 +19,7 @@ __all__ = [
 
 
 def _accelerator() -> Device | None:
-    """Return the first device besides the CPU that can be used here."""
+    """Return the first available device that is not the CPU."""
     return next((d for d in by_name.values() if not d.is_host and d.is_available()), None)
 
 
@@ -30,7 +30,7 @@ def _frontend() -> Any:
 
 
 def is_available() -> bool:
-    """Return whether there is a GPU, or another device besides the CPU."""
+    """Return whether there is a GPU, or another device that is not the CPU."""
     return _accelerator() is not None
 
 
@@ -110,7 +110,7 @@ def get_device_module(device: DeviceLike = None) -> Any:
 
 
 class Stream:
-    """A queue of work on a device; the host's is always empty."""
+    """A queue of work on a device; the CPU's is always empty."""
 
     def __new__(cls, device: DeviceLike = None, *, priority: int = 0) -> Any:
         """Make the device's own kind of queue."""
@@ -121,7 +121,7 @@ class Stream:
         self.device, self.device_index, self.stream_id = devices.CPU, 0, 0
 
     def synchronize(self) -> None:
-        """Do nothing: the host computes when it is told to."""
+        """Do nothing: work on the CPU has finished when a call returns."""
 
     def query(self) -> bool:
         """Return True: the queue is empty."""

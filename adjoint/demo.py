@@ -36,7 +36,7 @@ _FONT = """
 
 
 def digits(count: int) -> tuple[Any, Any]:
-    """Draw digits of 12 x 12 points, of varying place, stroke and brightness, with noise.
+    """Make images of digits of 12 x 12 points, of varying place, stroke and brightness, with noise.
 
     Returns
     -------
@@ -179,7 +179,7 @@ nn: Any = layers
 
 
 def demonstrate(out: str | os.PathLike[str] = "adjoint-demo.html", short: bool = False) -> float:
-    """Train a network to read digits, show what it reads, and draw a page with its loss and its graph.
+    """Train a network to read digits, show what it reads, and write a page with its loss and its graph.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exception types, and the sentences they speak."""
+"""Exception types, and the functions that make their messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ own_files = {
 
 
 class InPlaceError(RuntimeError):
-    """A value that a backward rule kept was overwritten before the rule ran."""
+    """A value that a backward rule saved was overwritten before the rule ran."""
 
 
 def meant(name: str, names: Iterable[str]) -> str:
@@ -34,11 +34,11 @@ def meant(name: str, names: Iterable[str]) -> str:
 
 
 class FreedGraphError(RuntimeError):
-    """A backward pass reached nodes whose kept values were freed by an earlier one."""
+    """A backward pass reached nodes whose saved values were freed by an earlier one."""
 
 
 class NoGPUError(RuntimeError, AssertionError):
-    """A GPU was asked for where there is none; torch raises AssertionError, or RuntimeError, depending on its build."""
+    """There is no GPU to use; torch raises AssertionError, or RuntimeError, depending on its build."""
 
 
 class OutOfBoundsError(IndexError, RuntimeError):

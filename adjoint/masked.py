@@ -94,14 +94,14 @@ def amin(
 def argmax(
     input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Tensor:
-    """Find where the largest element lies that the mask lets through."""
+    """Return the index of the largest element that the mask lets through."""
     return _filled(input, mask, -math.inf).argmax(dim, bool(keepdim)).to(dtype or input.dtype)
 
 
 def argmin(
     input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Tensor:
-    """Find where the smallest element lies that the mask lets through."""
+    """Return the index of the smallest element that the mask lets through."""
     return _filled(input, mask, math.inf).argmin(dim, bool(keepdim)).to(dtype or input.dtype)
 
 

@@ -1,6 +1,6 @@
 """Nested tensors: a batch of tensors whose sizes differ along one dimension (``jagged``), or along any (``strided``).
 
-The elements of all of them lie one after the other in one ordinary tensor, the values, and gradients flow through it.
+The elements of all of them are in one ordinary tensor, one part after another, and gradients flow through it.
 """
 
 from __future__ import annotations

@@ -28,34 +28,34 @@ _disabled_torch_function_impl = disabled_torch_function
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Return whether a mode, or the class of some argument, must be asked before a function runs."""
+    """Return whether a mode, or the class of some argument, may intercept a function."""
     if modes.local.function_modes:
         return True
     return not modes.local.subclasses_off and bool(overloaded(tuple(relevant_args)))
 
 
 def has_torch_function_unary(input: Any) -> bool:
-    """Return whether a mode, or the class of one argument, must be asked."""
+    """Return whether a mode, or the class of one argument, may intercept a function."""
     if modes.local.function_modes:
         return True
     return not modes.local.subclasses_off and is_subclass(input)
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """Return whether the class of some argument must be asked."""
+    """Return whether the class of some argument may intercept a function."""
     return has_torch_function(args)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Let the classes of `relevant_args` answer a call of `public_api`."""
+    """Let the classes of `relevant_args` handle a call of `public_api`."""
     found = [] if modes.local.subclasses_off else overloaded(tuple(relevant_args))
     return ask(public_api, found, args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a function ask the classes of those arguments that `dispatcher` returns."""
+    """Make a function check the classes of those arguments that `dispatcher` returns."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -102,7 +102,7 @@ def resolve_name(f: Any) -> str | None:
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """Return the functions whose results keep their class."""
+    """Return the functions whose results are not converted to the class of their argument."""
     return {vars(Tensor)[name].__get__ for name in ("grad", "_base")}
 
 
@@ -134,7 +134,7 @@ class TorchFunctionMode:
         """Do nothing."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer a call of `func`."""
+        """Handle a call of `func`."""
         raise NotImplementedError
 
     def __enter__(self) -> Any:
@@ -196,7 +196,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Return, for each module and for Tensor, the functions that classes and modes can answer."""
+    """Return, for each module and for Tensor, the functions that classes and modes can override."""
     found: dict[Any, list[Callable[..., Any]]] = {}
     for name in MODULES:
         module = sys.modules.get(name)

@@ -174,7 +174,7 @@ def tensor_repr(
     grad_fn : str, optional
         Name of the node that made the tensor; when given, `requires_grad` is not printed.
     requires_grad : bool
-        Whether a leaf wants a gradient.
+        Whether a leaf requires a gradient.
     is_inference : bool
         Not printed, as in torch; here so that callers can pass all they know.
     kind : str
@@ -209,7 +209,7 @@ def tensor_repr(
 
 
 def _is_implied(dtype: str, default_dtype: str, unseen: bool) -> bool:
-    """Tell whether a reader can guess the dtype; `unseen` when no values are printed to guess from."""
+    """Return whether a reader can guess the dtype; `unseen` when no values are printed to guess from."""
     if unseen:
         return dtype == default_dtype
     complex_dtype = "complex128" if default_dtype == "float64" else "complex64"
@@ -234,7 +234,7 @@ def _body(array: AnyArray, indent: int, meta: bool) -> tuple[str, list[str]]:
 
 
 def _trimmed(array: AnyArray, cuts: Sequence[bool]) -> AnyArray:
-    """Keep only the edges along every axis that is cut, and read nothing else: an expanded tensor has no end."""
+    """Select only the edges along every axis that is cut, and read nothing else: an expanded tensor can be endless."""
     if not any(cuts):
         return array
     edge = _options.edgeitems
@@ -353,7 +353,7 @@ def _row(values: list[Any], cut: bool, form: _Format, indent: int) -> str:
 
 
 def _extras(array: AnyArray, printed: Sequence[str], device: str | None) -> list[str]:
-    """Return the suffixes torch does not have; each only when asked for."""
+    """Return the suffixes torch does not have; each only if an option enables it."""
     extras = []
     if _options.shape and not any(suffix.startswith("size=") for suffix in printed):
         extras.append(f"shape={array.shape}")

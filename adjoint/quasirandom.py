@@ -1,4 +1,4 @@
-"""``torch.quasirandom``: Sobol's points, which fill a cube more evenly than random ones; SciPy draws them."""
+"""``torch.quasirandom``: Sobol's points, by SciPy. They fill a cube more evenly than random ones."""
 
 from __future__ import annotations
 

@@ -200,23 +200,23 @@ def get_num_interop_threads() -> int:
 
 
 class _Promises:
-    """What was asked for; the host computes the same bits every time anyway."""
+    """The flags that a program has set; the CPU computes the same bits every time anyway."""
 
     deterministic = False
     warn_only = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for the same bits in every run; results on the CPU are the same without asking.
+    """Request the same bits in every run; results on the CPU are the same in any case.
 
-    The answer to `are_deterministic_algorithms_enabled` is all that it changes: no op raises or warns, and none takes
+    Only the result of `are_deterministic_algorithms_enabled` changes: no op raises or warns, and none uses
     another algorithm. On a GPU, ops that add into one place from several threads, such as `scatter_add`, may round
     differently from run to run.
 
     Parameters
     ----------
     mode : bool
-        Whether determinism is asked for.
+        Whether to request determinism.
     warn_only : bool, default False
         Stored beside `mode`.
 
@@ -244,7 +244,7 @@ _MODES = ("default", "warn", "error")
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Ask for determinism in one word: "default", "warn" or "error", or 0, 1, 2."""
+    """Request determinism in one word: "default", "warn" or "error", or 0, 1, 2."""
     if isinstance(debug_mode, str):
         if debug_mode not in _MODES:
             raise RuntimeError(f"invalid value of debug_mode, expected one of {_MODES}, but got {debug_mode}")

@@ -1,4 +1,4 @@
-"""Subclasses of Tensor and function modes: methods and public functions ask ``__torch_function__`` first.
+"""Subclasses of Tensor and function modes: methods and public functions call ``__torch_function__`` first.
 
 Nothing here runs before a program defines such a class or enters such a mode: methods are wrapped on the
 subclass alone, on Tensor itself only while a mode is on, and the public functions are exchanged for wrapped
@@ -63,7 +63,7 @@ def _keep_slots(cls: Any) -> None:
 
 
 def prepare(cls: Any, tensor: Any) -> None:
-    """Make a new subclass of `tensor` plain, if it wants to be, or let its methods ask it."""
+    """Make a new subclass of `tensor` plain, if it declares itself so, or let its methods call its handler."""
     _keep_slots(cls)
     if any("__torch_dispatch__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(tensor)]):
         dispatching.add(cls)
@@ -88,7 +88,7 @@ def prepare(cls: Any, tensor: Any) -> None:
 
 
 def _is_inherited(cls: Any, tensor: Any) -> bool:
-    """Return whether a class has not said itself how it answers functions."""
+    """Return whether a class inherits its handler of functions."""
     given = getattr(cls.__torch_function__, "__func__", None)
     return given is vars(tensor)["__torch_function__"].__func__
 
@@ -208,7 +208,7 @@ class Dispatching:
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, unless an argument's class answers."""
+        """Call the function, unless an argument's class handles the call."""
         if not kwargs and not modes.local.function_modes:
             for value in args:
                 if type(value) not in plain and type(value) not in _NUMBERS:
@@ -344,7 +344,7 @@ def _asking_table(tensor: Any) -> dict[str, Any]:
     return table
 
 
-# Functions that modes see and classes are not asked about: they take any object, or look for tensors themselves.
+# Functions that modes see and classes do not: they take any object, or look for tensors themselves.
 _FOR_MODES = {
     "adjoint": ("tensor", "as_tensor", "asarray", "from_numpy"),
     "adjoint.autograd": ("grad", "backward"),
@@ -382,13 +382,13 @@ def _names_defaults(module: str, name: str) -> bool:
     return module == "adjoint" and name in _WRITTEN_IN_PYTHON
 
 
-# What torch answers without asking: about any object, or about no tensor.
+# What torch computes without a handler: functions of any object, or of no tensor.
 NOT_ASKED = {"is_tensor", "is_storage", "tensor", "as_tensor", "asarray", "from_numpy", "typename", "manual_seed"}
 _exchanged: set[str] = set()
 
 
 def exchange_now() -> None:
-    """Let the public functions ask from now on: a program may bring classes with handlers that are no tensors."""
+    """Make the public functions check for handlers from now on: classes with handlers need not be tensors."""
     if not _exchanged:
         _name_methods(overrides.tensor)
     _exchange_functions()

@@ -1,4 +1,4 @@
-"""Trees of containers: taken apart into leaves and a structure, and put together again.
+"""Trees of containers: flattened into leaves and a structure, and rebuilt.
 
 Tuples, lists, dicts, named tuples, deques and every class that was registered here are nodes, and so is
 every class that the program has registered with optree, for all or in the namespace "adjoint"; anything else,
@@ -441,7 +441,7 @@ def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, i
 
 
 def keystr(kp: tuple[Any, ...]) -> str:
-    """Return a place in words: ``['a'][0].weight``."""
+    """Return a path as text: ``['a'][0].weight``."""
     return "".join(map(str, kp))
 
 

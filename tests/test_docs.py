@@ -164,16 +164,16 @@ def test_pages_use_the_words_of_the_field(words: str) -> None:
 # The same for docstrings, comments and messages of the package: how many lines may still have such a word. Lower a
 # number when lines are rewritten; none grows.
 CODE_WORDS = {
-    r"nobody|somebody|whoever|anybody|crew|strangers?|truths|rooms?|house": 2,
+    r"nobody|somebody|whoever|anybody|crew|strangers?|truths|rooms?|house": 0,
     r"way back": 0,
-    r"draws?|drew": 162,
-    r"lies?|lie": 183,
-    r"kept|keeps?": 243,
-    r"asks?|asked": 133,
-    r"answers?": 68,
-    r"hears?|told|tells?": 106,
+    r"draws?|drew": 63,
+    r"lies?|lie": 31,
+    r"kept|keeps?": 127,
+    r"asks?|asked": 45,
+    r"answers?": 26,
+    r"hears?|told|tells?": 55,
     r"products of matrices|matrix products?": 0,
-    r"the rest": 28,
+    r"the rest": 7,
 }
 
 

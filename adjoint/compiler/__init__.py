@@ -1,4 +1,4 @@
-"""Programs as lists of primitives: capture one run, read it, run it again, build a compiler on it."""
+"""Programs as lists of primitives: capture a run, read the list, run it again, compile it."""
 
 from .capture import Captured, CaptureError, capture
 from .compiled import Compiled, compile

@@ -165,7 +165,7 @@ class Buffers:
         kinds = []
         for v, shape in given:
             root = self._root(v)
-            # What a library has returned may lie where another array does.
+            # An array that a library has returned may share memory with another array.
             memory = None if self.names[root].startswith("r") else memories.setdefault(root, len(memories))
             kinds.append(kind_of(self._sample(v).reshape(shape), memory))
         return kinds

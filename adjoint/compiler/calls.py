@@ -1,6 +1,6 @@
 """Calls of machine code: loops and small matrix multiplications, bound to their arrays before they run.
 
-Code gets the address of a block of words: addresses of NumPy arrays (their headers, from which it reads where the
+Code gets the address of a block of fields: addresses of NumPy arrays (their headers, from which it reads where the
 elements are), then numbers. What a program uses in every run is looked up once; arrays that are new in a run are
 `NEW` in a call, and given when it is made. A `Row` is several calls that run without Python in between.
 """
@@ -20,7 +20,7 @@ _prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # lets go of the interpret
 
 
 class Call:
-    """Machine code and its block of words; `slots` are the places of arrays that are new in every run."""
+    """Machine code and its block of fields; `slots` are the places of arrays that are new in every run."""
 
     __slots__ = ("address", "arrays", "block", "function", "run", "slots")
 
@@ -50,7 +50,7 @@ class Row(Call):
 
 
 class Team(Call):
-    """A loop whose first range threads share: the last two words of a block say from where to where.
+    """A loop whose first range is split among threads: the last two fields of a block are the start and end of a part.
 
     Threads are those of devices/cpu/pool.py, where there is one; else Python's. Arrays at places `apart` have a part
     for each piece.
@@ -86,7 +86,7 @@ def _block(addresses: list[int], words: Sequence[int]) -> ctypes.Array[ctypes.c_
 
 
 def pieces(size: int, least: int) -> int:
-    """Return in how many pieces threads share a range."""
+    """Return into how many pieces a range is split among threads."""
     return max(1, min(threads.count, size // least))
 
 
@@ -101,7 +101,7 @@ class Loop:
         return Call(self.function, arrays)
 
     def shared(self, pool: Any, size: int, least: int, apart: tuple[int, ...], *arrays: Array) -> Team:
-        """Return a call whose first range threads share."""
+        """Return a call whose first range is split among threads."""
         return Team(self.function, arrays, size, least, apart, pool)
 
 
@@ -117,7 +117,7 @@ class Product:
 
     @staticmethod
     def words_for(shapes: Sequence[Shape], strides: Sequence[Sequence[int]], itemsize: int) -> tuple[int, ...] | None:
-        """Return what BLAS asks of matrices x, y and their product, None where this is left to NumPy."""
+        """Return BLAS's arguments for matrices x, y and their product, None where this is left to NumPy."""
         (rows, inner), columns = shapes[0], shapes[1][1]
         if rows * inner * columns > LARGE or min(rows, inner, columns) < 2:
             return None
@@ -134,7 +134,7 @@ def gemm_of(dtype: DType) -> int | None:
 
 
 def _laid(shape: Shape, steps: Sequence[int], itemsize: int) -> tuple[int, int] | None:
-    """Return whether a matrix lies turned, and the distance of its rows, as BLAS takes it; None if it does not."""
+    """Return whether a matrix is transposed in memory, and its leading dimension; None if BLAS cannot read it."""
     (rows, columns), (down, right) = shape, steps
     if right == itemsize and down % itemsize == 0 and down >= columns * itemsize:
         return 0, down // itemsize

@@ -1,8 +1,8 @@
 """`capture`: run a program once, on its real values, and write down every primitive it calls.
 
-The program runs as ever, on concrete arrays: whatever it does works, and what Python asks of a value gets an
-answer, which is noted as a guard. Values are told apart by the memory they lie in, so a tensor that reaches
-an op by another road (`detach`, `.data`, kept for backward, viewed through NumPy) is still the value it was.
+The program runs as it would uncaptured, on concrete arrays, so everything that it does works. A value that Python
+reads is returned and noted as a guard. Values are identified by their memory, so a tensor that reaches
+an op by another path (`detach`, `.data`, saved for backward, viewed through NumPy) is still the same value.
 Backward passes run their rules on tensors, so a gradient is a line like any other.
 """
 
@@ -158,14 +158,14 @@ class Tracer(Observer):
             watching = watching.inner
         return watching is self
 
-    # --- what an observer hears ---
+    # --- calls of an observer ---
 
     def call(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Run a primitive and write it down."""
         if self.depth or top_payload(inputs) is not None or not any(isinstance(v, TensorBase) for v in inputs):
             return self.proceed(op, inputs, params, run)
         if not modes.local.subclasses_off and any(map(is_subclass, inputs)):
-            return self.proceed(op, inputs, params, run)  # its class is asked first, and calls again
+            return self.proceed(op, inputs, params, run)  # its class's handler runs first, and calls again
         params = tuple(map(looked_at, params))
         inputs, taken = self._converted(op, tuple(map(looked_at, inputs)))
         operands = tuple(self.operand(v) for v in inputs)
@@ -180,8 +180,9 @@ class Tracer(Observer):
     def _converted(self, op: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the inputs in the dtypes in which an op takes them, by lines of their own; and those it is to take.
 
-        Autocast is seen by what it converts. And where rules keep inputs, they save them converted: no later op would
-        know such an array in the backward pass. The op takes numbers as the arrays that it would make of them.
+        Autocast is recorded by its conversions. Rules save their inputs converted, so these conversions are recorded,
+        too: no op of the backward pass would recognise the saved array otherwise. Scalars become the arrays that the op
+        makes of them.
         """
         if modes.local.autocast is not None:
             inputs = modes.local.autocast(op, inputs)
@@ -238,7 +239,7 @@ class Tracer(Observer):
         except Exception:
             self.depth += 1
             try:
-                run()  # which says what is wrong in words about the write
+                run()  # raises the error about the write
             finally:
                 self.depth -= 1
             raise
@@ -264,7 +265,7 @@ class Tracer(Observer):
         self.graph.add(Line(GUARD, (operand,), (asked, answer_of(x.array, asked)), (), where, backward))
 
     def item(self, x: TensorBase) -> Any:
-        """Give the program a number that remembers its origin; what adjoint itself asks for is a guard."""
+        """Return a scalar that remembers its origin to the program; one that adjoint itself reads becomes a guard."""
         if self.depth or not isinstance(x.array, np.ndarray) or x.array.dtype.kind != "f":
             return None
         if sys._getframe(2).f_code.co_filename in ours:
@@ -297,7 +298,7 @@ class Tracer(Observer):
             self._constant(array)
 
     def saved_inputs(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return what an in-place op keeps, copies and conversions made by lines of their own."""
+        """Return what an in-place op saves, copies and conversions made by lines of their own."""
         if self.depth:
             return values
         was = modes.local.grad
@@ -340,7 +341,7 @@ class Tracer(Observer):
     # --- writing lines ---
 
     def knows(self, value: object) -> bool:
-        """Return whether a bare array lies in memory that the program has computed."""
+        """Return whether a bare array is in memory that the program has computed."""
         if not _is_array(value):
             return False
         return self.memories.find(value) is not None
@@ -438,7 +439,7 @@ class Tracer(Observer):
                 outputs.append(self.graph.value(array))  # the input itself: a name that is not used
                 continue
             if op.name == "as_strided" and memory is not None and layout is not None:
-                # It looks at memory as it lies here; in a program the same value may lie otherwise.
+                # It reads memory in the strides of this run; in a program the same value may have others.
                 outputs.append(self._region(memory, layout, array))
                 continue
             aliases = False
@@ -524,7 +525,7 @@ class Tracer(Observer):
         return flatten_result(result, known | self.given)
 
     def settled(self, result: Any) -> Any:
-        """Return what the program returned, and leave what it has kept, with Python's own numbers for readings."""
+        """Return what the program returned, with Python scalars for readings, in what the program has stored too."""
         leaves, spec = self.flattened(result)
         if any(type(leaf) is Reading for leaf in leaves):
             result = tree_unflatten([plain(leaf) for leaf in leaves], spec)
@@ -566,7 +567,7 @@ class Tracer(Observer):
         return [(v, t) for v, t in found if v is not None]
 
     def _note_state(self, returned: list[Any]) -> None:
-        """Note memory that the program made, wrote to and kept: state, as an optimizer makes on its first step."""
+        """Note memory that the program made, wrote to and stored: state, as an optimizer makes on its first step."""
         tensors = [*returned, *(t._grad for t, _ in self.before.values())]
         known = {id(self.memories.find(t.array)) for t in tensors if isinstance(t, TensorBase)}
         for memory in self.memories:
@@ -583,7 +584,7 @@ class Tracer(Observer):
                     self.unable = self.unable or "it writes into memory that two of its tensors share in part"
 
     def _note_escapes(self, returned: list[Any]) -> None:
-        """Note tensors that outlive the run and that it did not return: the program keeps them somewhere."""
+        """Note tensors that outlive the run and that it did not return: the program has stored them somewhere."""
         allowed = {id(t) for t in returned} | {id(t._grad) for t, _ in self.before.values()}
         for ref, made_by in self.made:
             tensor = ref()
@@ -593,7 +594,7 @@ class Tracer(Observer):
 
 
 class Pattern:
-    """What a program does to some tensors, in place, and would do to others that lie as these do."""
+    """What a program does to some tensors, in place, and would do to others with the same memory layout."""
 
     def __init__(self, tracer: Tracer, tensors: list[Any]) -> None:
         self.tracer, self.start = tracer, len(tracer.graph.lines)
@@ -643,7 +644,7 @@ def _is_mask(operand: object) -> bool:
 
 
 def _arrays_in(params: Params) -> list[Any]:
-    """Return the arrays among the parameters of an op, which a line keeps as they are."""
+    """Return the arrays among the parameters of an op, which a line stores unchanged."""
     found = []
     for p in params:
         if isinstance(p, TensorBase) or _is_array(p):

@@ -1,4 +1,4 @@
-"""`compile`: a function, run once to see what it does, then as fused loops and library calls."""
+"""`compile`: runs a function once to record its ops, then as fused loops and library calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .program import has_written, note_writes, program_of
 
 __all__ = ["Compiled", "compile"]
 
-_LIMIT = 256  # programs kept for one function, those that ran last
+_LIMIT = 256  # programs stored for one function, those that ran last
 _IN_VAIN = 16  # programs that never ran again, for what is not a matter of sizes
 _SIZES = 8  # programs for tensors of other sizes, of those that have not run as often as this:
 _REPAID = 16
@@ -56,7 +56,7 @@ class Signature:
         self.grad, self.default, self.place = modes.is_grad_enabled(), default(), devices.current()
 
     def difference(self, leaves: list[Any], spec: object) -> str:
-        """Return in words what is different now, or nothing."""
+        """Return a text about what is different now, or an empty one."""
         if (spec is not self.spec and spec != self.spec) or len(leaves) != len(self.parts):
             return f"the arguments were {self.spec}, and are {spec}"
         for i, (leaf, part) in enumerate(zip(leaves, self.parts)):
@@ -133,7 +133,7 @@ def _shown(part: Any) -> str:
 
 
 def _aliases(leaves: list[Any]) -> Any:
-    """Return which tensors lie in the same memory, and where in it; None where each has its own."""
+    """Return which tensors share memory, and their places in it; None where each has its own."""
     if len(leaves) < 2:
         return None
     seen = set()
@@ -206,7 +206,7 @@ class Trace:
         ]  # fmt: skip
 
     def refuses(self, leaves: list[Any], spec: object) -> str:
-        """Return in words why this is not the program to run, or nothing."""
+        """Return a text about why this is not the program to run, or an empty one."""
         found = self.signature.difference(leaves, spec) or self.surroundings.difference()
         found = found or self.outside.difference(leaves, bool(self.written))
         if found:
@@ -269,7 +269,7 @@ class Compiled:
         self.executed: set[Any] | None = (
             None  # the code that calls run, where too much can be reached to look at it all
         )
-        self.warned = False  # that sizes keep changing
+        self.warned = False  # that sizes change again and again
         self.volatile: set[tuple[int, Any]] = set()
         self.rows: dict[int, Any] = {}  # the structure of so many tensors
         self.lock = forks.reentrant_lock()
@@ -292,7 +292,7 @@ class Compiled:
                 except GuardFailure as error:
                     why = str(error)
                 else:
-                    if refusals:  # what ran last is asked first
+                    if refusals:  # the program that ran last is tried first
                         self.traces = [trace, *(t for t in self.traces if t is not trace)]
                     return result
                 finally:
@@ -314,7 +314,7 @@ class Compiled:
     def _capture(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any], spec: object, refusals: list[str]
     ) -> Any:
-        if any(map(is_subclass, leaves)):  # its class is asked for every op
+        if any(map(is_subclass, leaves)):  # its class may handle every op
             return self.function(*args, **kwargs)
         places = [devices.of(t.array).type for t in leaves if isinstance(t, TensorBase)]
         if (without := next((p for p in places if p in by_name and not by_name[p].has_programs), None)) is not None:

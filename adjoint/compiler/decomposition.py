@@ -1,4 +1,4 @@
-"""Composite primitives as simpler ones: what eager mode computes in one kernel, fusion wants in small pieces.
+"""Composite primitives as simpler ones: eager mode computes them in one kernel, fusion needs small pieces.
 
 A composite is written as its definition in `ops` says: its kernel, or its row-wise statement, runs on `Piece`s, which
 write each primitive that is called as a line. Matrix multiplications are written as the one kind that programs compute.
@@ -23,7 +23,7 @@ from ..payloads.speech import Speaking
 from .expressions import IS_CLASS, REDUCTIONS, is_elementwise, is_half
 from .graph import Form, Graph, Line, Step, Value
 
-# Composites besides row-wise ops and losses of elements: their definitions are short in simpler primitives.
+# Composites that are neither row-wise ops nor losses of elements: their definitions are short in simpler primitives.
 _DEFINED = frozenset((
     "mean", "mean_all", "sum_all", "sum_to", "var", "cross_entropy", "nll_loss", "nll_back",
 ))  # fmt: skip
@@ -187,10 +187,10 @@ def _bmm(s: Scribe, x: Value, y: Value) -> Value | None:
 
 
 def _first(s: Scribe, x: Value, index: Any) -> Value | None:
-    """Write the first elements of rows that are computed as computed of first elements: a loop over the rows has these.
+    """Write the first elements of rows that are computed, by the same ops on the rows' first elements.
 
-    A slice would look at memory, in which all of the rows must lie before. The lines stand before what they repeat, so
-    that a loop over the rows finds them there.
+    A slice would read memory, to which all of the rows would have to be written before. These lines are placed before
+    those that they repeat, so that a loop over the rows finds them there.
     """
     if not isinstance(index, tuple) or len(index) != len(x.shape) or not all(map(_is_first_or_all, index)):
         return None

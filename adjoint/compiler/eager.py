@@ -1,4 +1,4 @@
-"""What programs call besides machine code: checks of the captured values, and primitives as eager mode runs them."""
+"""What programs call apart from machine code: checks of the captured values, and primitives as in eager mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .replay import answer_of
 
 
 class Guard:
-    """Raises where Python would now get another answer than in the captured run."""
+    """Raises where Python would now read another value than in the captured run."""
 
     def __init__(self, line: Line) -> None:
         (self.what, self.answer), self.place = line.params, line.place
@@ -48,7 +48,7 @@ class Eager:
 
 
 def all_in_order(arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
-    """Return arrays whose elements lie in order, as loops have been compiled for."""
+    """Return the arrays row-major and contiguous, as loops have been compiled for."""
     return [np.asarray(a, order="C") for a in arrays]
 
 

@@ -1,4 +1,4 @@
-"""`explain`: what became of a function that was compiled, in words."""
+"""`explain`: a text about how a function was compiled."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Fusion:
             if v in region.late:
                 return False
             if shape != region.space and v in region.made and v.shape == region.space != region.row_shape:
-                return False  # a row cannot ask for one of its elements
+                return False  # a row cannot read one of its elements
             if v in region.made and not _alongside(v.shape, region):
                 return False
         return True

@@ -2,7 +2,7 @@
 
 Everything between the inputs and the end is pure: a line makes new values and changes nothing. What the
 program wrote in place is there as new values, and lines of `WRITE` at the end put them into the memory
-they belong to. So a pass may drop, share and move calls as it likes, as long as values are made before they are used.
+they belong to. So a pass may drop, merge and move calls freely, as long as values are made before they are used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Value:
     Attributes
     ----------
     number
-        Tells values of one graph apart; the text of the graph calls it ``v7``.
+        Identifies a value within its graph; the text of the graph calls it ``v7``.
     shape, dtype, strides, device
         What the array was in the captured run; strides in bytes, dtype NumPy's.
     kind
@@ -88,9 +88,9 @@ class Value:
 
 
 class Step:
-    """What a line may do besides calling a primitive: a function of arrays.
+    """A line that calls no primitive: a function of arrays.
 
-    `random` steps draw from a generator on every run; the shape of what `dynamic` ones give depends on data.
+    `random` steps sample from a generator on every run; the shape of what `dynamic` ones return depends on data.
     """
 
     __slots__ = ("dynamic", "function", "name", "outputs", "random")
@@ -111,7 +111,7 @@ def _belongs_to_the_graph(*_: object) -> NoReturn:
 
 
 WRITE = Step("write", _belongs_to_the_graph)  # operands (target, value): put the value into an input's memory
-GUARD = Step("guard", _belongs_to_the_graph)  # operand (value), params (what was asked, the answer)
+GUARD = Step("guard", _belongs_to_the_graph)  # operand (value), params (what was read, its value)
 
 
 class Line:
@@ -147,7 +147,7 @@ class Line:
     @property
     def inputs(self) -> list[Value]:
         """The operands that are values."""
-        if self._of is not self.operands:  # asked often, changed seldom
+        if self._of is not self.operands:  # read often, changed seldom
             self._of, self._inputs = self.operands, [o for o in self.operands if isinstance(o, Value)]
         return self._inputs
 
@@ -250,7 +250,7 @@ class Graph:
     saved
         How many outputs, at the end, only the program of the backward pass reads.
     escapes
-        Places at which a tensor was made that the program kept somewhere; a run cannot do that again.
+        Places at which a tensor was made that the program stored somewhere; a run cannot do that again.
     """
 
     def __init__(self) -> None:
@@ -330,7 +330,7 @@ class Graph:
                 effect.value = new
 
     def keep(self, lines: Iterable[Line]) -> None:
-        """Keep only these lines, in the order they have."""
+        """Remove all lines but these, which stay in their order."""
         kept = set(map(id, lines))
         self.lines = [line for line in self.lines if id(line) in kept]
 

@@ -126,7 +126,7 @@ def _state_of(generator: Any) -> object:
 
 
 class Outside:
-    """What a program relies on of the tensors it found outside, besides their arrays."""
+    """What a program assumes about the tensors it found outside, apart from their arrays."""
 
     def __init__(self, graph: Any) -> None:
         tensors = [r.tensor for r in graph.outside if not r.attribute]  # not numbers, nor whose gradient is read
@@ -134,7 +134,7 @@ class Outside:
         self.owners = {id(owner_of(t.array)) for t in tensors}
 
     def difference(self, leaves: list[Any], written: bool) -> str:
-        """Return in words what is different now, or nothing."""
+        """Return a text about what is different now, or an empty one."""
         for tensor, required in self.flags:
             if (tensor.node is not None) is not required:
                 now = "did not require grad, and does now" if tensor.node is not None else "required grad"
@@ -169,7 +169,7 @@ class Surroundings:
             elif not isinstance(argument, TensorBase):
                 self._visit(argument, f"argument {i}", 0)
         self._visit_named()
-        # What is asked on every call, without the call of a method for each.
+        # The facts to check on every call, in lists, so that no method is called for each.
         plain = [f for f in self.facts if type(f) is Fact]
         tables = (dict, types.MappingProxyType)
         self.entries = [(f.container, f.key, f.value, f) for f in plain if isinstance(f.container, tables)]
@@ -180,7 +180,7 @@ class Surroundings:
         self.others = [f for f in self.facts if id(f) not in quick]
 
     def difference(self) -> str:
-        """Return in words what is not as it was, or nothing."""
+        """Return a text about what has changed, or an empty one."""
         fact = self.broken()
         return "" if fact is None else f"{fact.name} was {fact.value!r:.60} and is {fact.now()!r:.60}"
 
@@ -326,7 +326,7 @@ class Surroundings:
                 self._note(attributes, key, item, f"{name}.{key}", depth + 1)
 
     def _visit_state(self, state: object, name: str, depth: int) -> None:
-        """Note which tensors an optimizer keeps for each parameter: a program writes into these."""
+        """Note which tensors an optimizer stores for each parameter: a program writes into these."""
         for p, kept in state.items() if isinstance(state, dict) else ():
             if isinstance(p, TensorBase) and isinstance(kept, dict):
                 self._note(state, p, kept, f"{name}.state[...]", depth + 1)
@@ -377,12 +377,12 @@ def _room(value: Any) -> str:
 
 
 def _is_ours(kind: Any) -> bool:
-    """Return whether a class is derived from one of adjoint's, whose code asks it for anything."""
+    """Return whether a class is derived from one of adjoint's, whose code may read any of its attributes."""
     return isinstance(kind, type) and any(_room(base) in _OURS for base in kind.__mro__)
 
 
 def _is_open(place: object, dynamic: bool) -> bool:
-    """Return whether code may ask a class or an object for attributes that it does not name."""
+    """Return whether code may read attributes of a class or an object that it does not name."""
     if isinstance(place, types.ModuleType):
         return False
     kind = place if isinstance(place, type) else type(place)
@@ -434,7 +434,7 @@ class Before:
         self.numpy = _numpy_state()
 
     def difference(self) -> str:
-        """Return in words what the call has changed, or nothing."""
+        """Return a text about what the call has changed, or an empty one."""
         fact = self.surroundings.broken()
         if fact is not None:
             return f"it changes {fact.name} from {fact.value!r:.40} to {fact.now()!r:.40}"

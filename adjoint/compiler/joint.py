@@ -306,7 +306,7 @@ class JointTrace:
         return found
 
     def refuses(self, leaves: list[Any], spec: object) -> str:
-        """Return in words why these are not the programs to run, or nothing."""
+        """Return a text about why these are not the programs to run, or an empty one."""
         if self.differentiated:
             return "its gradient was differentiated again"
         found: str = self.signature.difference(leaves, spec) or self.surroundings.difference()
@@ -380,7 +380,7 @@ def _tensor(leaves: list[Any], which: Any) -> Any:
 
 
 def _laid_as(v: Value, array: Array) -> Array:
-    """Return an array that lies as a program has been compiled for."""
+    """Return an array in the memory layout that a program has been compiled for."""
     if array.strides == v.strides or not isinstance(array, np.ndarray):
         return array
     fresh = laid_out(v.shape, v.dtype, v.strides)

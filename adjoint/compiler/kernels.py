@@ -1,4 +1,4 @@
-"""Machine code that programs run, each loaded once per process and compiled once per machine: the disk keeps it."""
+"""Machine code that programs run: loaded once per process, compiled once per machine and stored on disk."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Code:
         return calls.Row(runner, *given)
 
     def product(self, dtype: DType, words: tuple[int, ...]) -> calls.Product | None:
-        """Return the product of matrices that lie as `words` say, None where NumPy's BLAS is not known."""
+        """Return the matrix multiplication for a layout in `words`, None where NumPy's BLAS is not known."""
         gemm = calls.gemm_of(dtype)
         if gemm is None:
             return None
@@ -74,7 +74,7 @@ class Code:
 
 
 def _load(text: str, module: Callable[[str], Any]) -> int:
-    """Return the address of code, from the disk where it is kept, else compiled."""
+    """Return the address of code, from the disk if it is stored there, else compiled."""
     from .machine import machine
 
     key = repr((text, machine().name)).encode() + inlined() + _translator()

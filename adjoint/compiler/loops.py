@@ -31,7 +31,7 @@ Strides = dict[Value, tuple[int, ...]]
 class Kind(NamedTuple):
     """What is known of an array that loops are given.
 
-    `dense`: its elements lie in order; `unit`: the axes along which they follow one another. Arrays with different
+    `dense`: its elements are in row-major order; `unit`: the axes along which they are adjacent. Arrays with different
     `memory` share none; None is unknown.
     """
 
@@ -66,7 +66,7 @@ class Nest:
     def __init__(
         self, region: Region, strides: Strides, names: Any, threaded: bool, tag: str = "", whole: Kernel | None = None
     ) -> None:
-        self.whole = whole  # tells of a value whether it is a part of another that lies in order, and where
+        self.whole = whole  # returns of which contiguous array a value is a part, and where
         self.region, self.strides, self.names, self.threaded, self.tag = region, strides, names, threaded, tag
         self.numbers = {v: f"{tag}{i}" for i, v in enumerate(region.made)}
         self.phases = Phases(region)

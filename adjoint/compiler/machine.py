@@ -34,7 +34,7 @@ _pointer = ir.PointerType()
 _DTYPES = {"float32": _f32, "float64": _f64, "bool": _byte, "int8": _byte, "int32": _i32, "int64": _word}
 _CASTS = {np.float32: _f32, np.float64: _f64, np.int32: _i32, np.int64: _word, np.int8: _byte}
 # What a program computes is rounded after every op, as it is eagerly: `x * y - (x * y).amax()` is 0 somewhere, and
-# compensated sums keep their compensation. Only sums over elements are taken in any order, and functions contracted.
+# compensated sums stay compensated. Only sums over elements are taken in any order, and functions contracted.
 _ROUNDED: tuple[str, ...] = ()
 _SUMMED = ("reassoc", "nsz")
 _FUNCTION = ("contract", "nsz")
@@ -133,7 +133,7 @@ class Writer:
         return access
 
     def word_at(self, address: ir.Value, offset: int, kind: ir.Type = _word) -> ir.Value:
-        """Load a word that lies so many bytes after an address."""
+        """Load a field at an offset in bytes from an address."""
         place = self.build.gep(address, [ir.Constant(_word, offset)], True, source_etype=_byte)
         return self.build.load(place, typ=kind)
 

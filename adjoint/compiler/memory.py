@@ -1,4 +1,4 @@
-"""Which value lies where: the memory that a captured program has seen, and the parts of it that are views."""
+"""The memory of values: what a captured program has seen, and the parts of it that are views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .graph import Step, Value
 
 
 class Layout(NamedTuple):
-    """Where the elements of an array lie."""
+    """The address and memory layout of an array."""
 
     address: int
     shape: tuple[int, ...]
@@ -27,7 +27,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(array: Any) -> Layout:
-    """Return where the elements of an array lie."""
+    """Return the address and memory layout of an array."""
     address = place_of(array) if isinstance(array, np.ndarray) else device.address_of(array)
     return Layout(address, tuple(array.shape), tuple(array.strides), array.dtype)
 
@@ -55,7 +55,7 @@ class View(NamedTuple):
 class Memory:
     """A stretch of memory as a program knows it: `current` is its value, in the layout `home`.
 
-    `first()` is the array that it was first seen as, while that lives; `held` keeps memory from outside alive.
+    `first()` is the array that it was first seen as, while that lives; `held` is a reference to memory from outside.
     """
 
     __slots__ = ("constant", "current", "first", "held", "home", "origin", "version", "views", "written")
@@ -108,7 +108,7 @@ class Memories:
         return (m for found in self.by_owner.values() for m in found)
 
     def find(self, array: Any) -> Memory | None:
-        """Return the memory in which an array lies."""
+        """Return the memory of an array."""
         found = self.by_owner.get(id(owner_of(array)))
         if found is None:
             return None
@@ -170,7 +170,7 @@ put_region = Step("put_region", _put)  # operands: the whole, the part; a new wh
 
 
 def shared_blocks(spans: list[tuple[Value, int, int]]) -> tuple[dict[Value, int], list[int]]:
-    """Return which block of memory each value lies in, and the sizes of the blocks.
+    """Return the block of memory for each value, and the sizes of the blocks.
 
     A value is in use from one moment to another; blocks of the same size are handed on, the last one left first: it
     is the likeliest to be in the cache.

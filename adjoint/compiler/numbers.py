@@ -1,4 +1,4 @@
-"""Numbers that a captured program has read from its tensors, and that remember where they come from.
+"""Scalars that a captured program has read from its tensors, and that remember their origin.
 
 ``loss.item()`` in a captured program gives a `Reading`. Checks of its class see a float. Returned, it
 is read again on every run; arithmetic with it is recorded; a comparison becomes a guard on its outcome. Reading
@@ -59,7 +59,7 @@ class Reading:
     def __class__(self) -> type:
         return float
 
-    # --- what keeps its origin ---
+    # --- results that remember their origin ---
 
     def _made(self, step: Step, number: Any, *operands: Any) -> Reading:
         tracer = self.tracer
@@ -171,7 +171,7 @@ for _name in (
 
 
 def settle(readings: list[Any]) -> None:
-    """Put Python's own numbers where a program has kept readings: in lists, tables and attributes."""
+    """Replace readings that a program has stored by Python scalars: in lists, tables and attributes."""
     for reading in readings:
         for holder in gc.get_referrers(reading):
             if isinstance(holder, list) and holder is not readings:

@@ -1,4 +1,4 @@
-"""Objects that hold tensors, among the arguments and results of compiled functions: taken apart and made again.
+"""Objects that hold tensors, among the arguments and results of compiled functions: flattening and rebuilding.
 
 `adjoint.tree` knows containers and registered classes. Here an object of any class comes apart into what it holds, if
 a tensor is in it: dataclasses, mappings and lists with classes of their own, as `ModelOutput` is, caches. A result is

@@ -58,7 +58,7 @@ class Program(Buffers):
         self.lock = forks.lock()
         self._write()
         self.samples.clear()
-        # The block of memory that each buffer lies in, and their sizes.
+        # The block of memory for each buffer, and the sizes of the blocks.
         spans = [(v, self.spans[v][0], self.spans[v][1]) for _, v in self.buffers]
         self.places, self.blocks = shared_blocks(spans)
 
@@ -358,12 +358,12 @@ class Program(Buffers):
         return (threaded, region.space, region.split, *lines, *written, *looks), values
 
     def _loops(self, regions: list[Region], threaded: bool) -> tuple[str, list[Any], list[int], bool]:
-        """Return the text of loops, the arrays that they take, their sizes, and whether they keep values meanwhile."""
+        """Return the text of loops, the arrays that they take, their sizes, and whether they use scratch memory."""
         arrays: dict[Any, str] = {}
         given: list[tuple[Value, tuple[int, ...]]] = []
 
         def named(v: Value, shape: tuple[int, ...]) -> str:
-            v = self.direct.get(v, v)  # an array under two names would keep LLVM from vectorising
+            v = self.direct.get(v, v)  # an array under two names would prevent vectorising by LLVM
             if (v, shape) not in arrays:
                 arrays[v, shape] = f"x{len(arrays)}"
                 given.append((v, shape))
@@ -379,7 +379,7 @@ class Program(Buffers):
         return source, given, nests[0].sizes, any(nest.scratch for nest in nests)
 
     def _whole(self, v: Value) -> tuple[Value, tuple[int, ...]] | None:
-        """Return what a value is a part of, and where: loops over arrays that lie in order become vector code."""
+        """Return the contiguous array that a value is a part of, and where: loops over such arrays are vectorised."""
         line = self.fusion.views.get(v)
         if line is None or line.op.name != "slice" or not v.size or dense_as(v, self.strides[v]):
             return None
@@ -395,7 +395,7 @@ class Program(Buffers):
     def _share(
         self, kernel: str, operands: list[tuple[str, bool]], given: list[Any], sizes: list[int], region: Region
     ) -> None:
-        """Write a call of one nest whose first loop threads share; what they reduce is put together afterwards."""
+        """Write a call of one nest whose first loop is split among threads; partial reductions are combined last."""
         size = sizes[0] if sizes else 1
         least = max(1, THREADED // 2 // max(math.prod(sizes[1:]), 1))
         late = [i for i, (v, _) in enumerate(given) if v in region.late]
@@ -532,7 +532,7 @@ class Program(Buffers):
 
 
 def program_of(graph: Graph, kernels: Any) -> Any:
-    """Return the compiled form of a graph, for the device on which its values lie."""
+    """Return the compiled form of a graph, for the device of its values."""
     name = next((v.device for line in graph.lines for v in line.outputs if v.device != "cpu"), "cpu")
     return by_name[name.partition(":")[0]].program(graph, kernels)
 

@@ -1,4 +1,4 @@
-"""What programs ask of a compiler, and tell it, by torch's names."""
+"""Queries of the compiler and hints to it, by torch's names."""
 
 from __future__ import annotations
 

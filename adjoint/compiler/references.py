@@ -1,4 +1,4 @@
-"""Which tensors are alive, and what refers to them: what a program keeps is not only what it returns."""
+"""Which tensors are alive, and what refers to them: programs also store tensors that they do not return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["alive_tensors", "is_kept", "is_kept_by_program"]
 
 
 def is_kept(memory: Memory) -> bool:
-    """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
+    """Return whether there are references besides a `Memory` to the GPU array that it holds."""
     spare = by_class[type(memory.held)].spare_references(memory.held)  # type: ignore[arg-type]
     return sys.getrefcount(memory.held) > 2 + spare  # the question itself among them
 
@@ -29,10 +29,10 @@ _is_tensor = type.__instancecheck__.__get__(TensorBase)
 
 
 def alive_tensors() -> list[Any]:
-    """Return all tensors that there are, in one call of C's: objects refer to their class.
+    """Return all existing tensors, in one call of C's: objects refer to their class.
 
     `gc.get_objects` would refer to everything, and CPython cannot resize a tuple that another thread is building while
-    somebody else refers to it: that thread would get a SystemError.
+    there are other references to it: that thread would get a SystemError.
     """
     kinds = _and_subclasses(TensorBase)
     found = filter(_is_tensor, chain.from_iterable(starmap(gc.get_referrers, (kinds,))))

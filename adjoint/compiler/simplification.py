@@ -1,4 +1,4 @@
-"""What a graph can do without: copies, casts to the same dtype, arithmetic with 0 and 1, work done twice."""
+"""Simplification of graphs: removes copies, casts to the same dtype, arithmetic with 0 and 1, repeated work."""
 
 from __future__ import annotations
 

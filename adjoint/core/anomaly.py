@@ -1,8 +1,8 @@
-"""What anomaly detection needs, made cheap: the processor's own flag, the stack as it is, a quick look for a NaN.
+"""Cheap anomaly detection: the processor's floating-point flags, the current stack, a fast search for a NaN.
 
-Where a NaN is made out of numbers, the processor raises a flag, and NumPy looks at it after every ufunc. So forward
-ops need not be checked at all: NumPy calls `_invalid`, which stops the kernel with a warning; the recorder runs it
-again, quietly, as it does wherever a program makes errors of warnings; and then the result is looked at.
+When an operation on numbers makes a NaN, the processor raises a flag, which NumPy checks after every ufunc. So the
+results of forward ops need no check. NumPy calls `_invalid`, which stops the kernel with a warning. The recorder runs
+the kernel again without warnings, as it does whenever a program turns warnings into errors, and checks that result.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SPANS = 100_000
 
 
 class Spans:
-    """Times between two ticks, each with a value; a node's stamp says in which it was recorded.
+    """Times between two ticks, each with a value; the stamp of a node selects the span in which it was recorded.
 
     So what is recorded while anomaly detection is on is known afterwards, and recording costs nothing more.
     """
@@ -97,11 +97,11 @@ class Recording(threading.local):
             self.since = None
 
     def covers(self, stamp: int) -> bool:
-        """Return whether what has this stamp was recorded while detection was on."""
+        """Return whether a node with this stamp was recorded while detection was on."""
         return (self.since is not None and stamp >= self.since) or bool(self.on.at(stamp))
 
     def parent(self, stamp: int) -> Any:
-        """Return the node whose backward has recorded what has this stamp, if there is one and it still exists."""
+        """Return the node whose backward recorded the node with this stamp, if there is one and it still exists."""
         found = self.induced.at(stamp)
         return None if found is None else found()
 
@@ -110,7 +110,7 @@ recording = Recording()
 
 
 def has_nan(value: Any) -> bool:
-    """Return whether an array, or what a tensor or payload has for one, has a NaN.
+    """Return whether an array, or the array of a tensor or payload, has a NaN.
 
     The product of an array with itself is NaN exactly if an element is: squares do not cancel. That is one
     pass without a temporary.
@@ -149,7 +149,7 @@ def _invalid(error: str, flag: int) -> None:
 
 
 def watch_flags() -> tuple[Any, Any]:
-    """Let NumPy tell of invalid operations; return what `ignore_flags` needs to undo it."""
+    """Make NumPy report invalid operations; return what `ignore_flags` needs to undo it."""
     return np.seterr(invalid="call"), np.seterrcall(_invalid)
 
 

@@ -1,4 +1,4 @@
-"""What the declaration of a primitive says besides its kernel and rules, in three parts."""
+"""The declaration of a primitive, apart from its kernel and rules, in three parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Picker = Callable[[Sequence[Any]], Any]
 
 
 class Saves(NamedTuple):
-    """What the rules of an op save of a call, of the values of its environment.
+    """Which values of a call the rules of an op save.
 
     The environment has one order for every op: inputs, output, hidden results, parameters, then the shapes and dtypes
     of inputs that some rule names (`x_shape`).
@@ -34,7 +34,7 @@ class Saves(NamedTuple):
         cls, inputs: Sequence[str], params: Sequence[str], named: Sequence[Sequence[str]], hidden: tuple[str, ...],
         outputs: tuple[int, ...] | None, only_for: dict[int, int] | None,
     ) -> Saves:  # fmt: skip
-        """Return what rules save that name these values, each after its gradient."""
+        """Return what rules save whose parameters, after the gradient, have these names."""
         names = [*inputs, "out", *hidden, *params]
         spans: dict[str, list[str]] = {
             "xs": list(inputs),

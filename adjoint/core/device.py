@@ -1,7 +1,7 @@
 """Where a tensor's memory is, and which array module computes there.
 
-Devices themselves are in `adjoint/devices`; `contract` says what one provides. Here are their names, the current one,
-and moving arrays between them.
+Devices themselves are in `adjoint/devices`; its `contract` describes what one provides. This module has their names,
+the current device, and functions that move arrays between devices.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _loaded(place: device) -> contract.Device:
 
 
 def _meta() -> ModuleType:
-    from ..payloads import meta  # only programs that ask for tensors without values need it
+    from ..payloads import meta  # imported late: only programs with tensors on the meta device need it
 
     return meta
 
@@ -246,11 +246,11 @@ def module_of(array: Any) -> Module:
 
 
 def linalg_of(array: Any) -> ModuleType:
-    """Return the functions of linear algebra for an array: each raises where a matrix has no answer."""
+    """Return the functions of linear algebra for an array; they raise where a matrix has no solution."""
     return _device_of(array).linalg
 
 
-# An entry for each program that is being captured: arrays are known by who lives, so none of a GPU is used again then.
+# An entry for each program that is being captured. It knows arrays by their identity, so a GPU's are not reused then.
 captures: list[None] = []
 
 

@@ -94,7 +94,7 @@ float64 = _make("float64", "Double", np.float64, _FLOAT)
 complex64 = _make("complex64", "ComplexFloat", np.complex64, _COMPLEX)
 complex128 = _make("complex128", "ComplexDouble", np.complex128, _COMPLEX)
 
-# Types to store values in: torch does not promote them, and few ops take them.
+# Types for storage: torch does not promote them, and only a small number of ops accepts them.
 float8_e4m3fn = _make("float8_e4m3fn", "Float8_e4m3fn", ml_dtypes.float8_e4m3fn, _FLOAT)
 float8_e4m3fnuz = _make("float8_e4m3fnuz", "Float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, _FLOAT)
 float8_e5m2 = _make("float8_e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, _FLOAT)

@@ -2,8 +2,8 @@
 
 Nodes run in the order opposite to that in which they were recorded. That order is reverse topological,
 because an edge always leads to an older node, and it is also the order in which torch runs nodes that
-are ready together. A leaf with hooks is done the moment its last gradient has arrived, so hooks run while
-the rest of the pass goes on.
+are ready together. A leaf with hooks is done the moment its last gradient has arrived, so its hooks run
+before the pass ends.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
 def current_node() -> Any:
     """Return the node that this thread runs, in one of whose hooks or in whose backward the caller is.
 
-    The loop does not note it for the few that ask: its own frame knows.
+    The loop does not record it, because calls of this function are rare: the node is read from the loop's frame.
     """
     frame: Any = sys._getframe(1)
     names = {_execute.__code__: "node", finish.__code__: "leaf", accumulate.__code__: "leaf"}

@@ -1,4 +1,4 @@
-"""What a kernel's exception becomes: torch's class and key phrase, then the op, its operands, a way out."""
+"""Errors of kernels as users see them: torch's class and key phrase, the op, its operands, and what to do."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _TITLES = {
 
 
 def title_of(dtype: Any) -> str:
-    """Return what torch's messages call a dtype."""
+    """Return the name of a dtype in torch's messages."""
     return _TITLES.get(dtype.name, str(dtype.name))
 
 

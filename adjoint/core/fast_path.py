@@ -1,12 +1,12 @@
 """The hot path: what a call of a primitive runs.
 
 Here alone speed outranks brevity. Each function returns the recorder of one kind of op, a closure that `recorders.py`
-makes the primitive. Everything that can be decided at declaration is; a call reads two module-level words, runs the
-kernel, and, when a gradient can flow, fills one node. Whatever is not the plain case (`modes.unusual`, a tensor
-subclass, operands of unequal dtype) goes to a slower, complete path in `general` or `promotion`.
+makes the primitive. Everything that can be decided at declaration is. A call reads two module-level flags, runs the
+kernel, and, when a gradient can flow, fills one node. All other cases (`modes.unusual`, a tensor
+subclass, operands of unequal dtype) go to a slower, complete path in `general` or `promotion`.
 
-Each of the first three recorders (`unary`, `binary`, `parametric`) fills its nodes itself, which a call would make
-slower by a twentieth; the others leave it to `fill`.
+Each of the first three recorders (`unary`, `binary`, `parametric`) fills its nodes itself, because a call would cost
+five percent; the others use `fill`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ usual: type[TensorBase] | None = None
 # The last code object seen to be the program's own: most ops come from the same function as the one before.
 program: CodeType | None = None
 
-# One entry for each backward pass that is being recorded, in any thread, and what tells whether the thread is in a rule
-# of one, and on which line the program started it (the engine sets it).
+# One entry for each backward pass that is being recorded, in any thread; and the function that returns whether this
+# thread is in a rule of one, and on which line the program started it (the engine sets it).
 recorded_passes: dict[Any, None] = {}
 pass_place: Callable[[], tuple[CodeType | None, int] | None] = lambda: None
 
@@ -179,7 +179,7 @@ def unary(op: Op) -> Kernel:
 
 
 def binary_of_shapes(op: Op) -> Kernel:
-    """Return the recorder of an op of two inputs whose shapes differ by nature: nothing is broadcast."""
+    """Return the recorder of an op of two inputs that do not broadcast."""
     return binary(op, False)
 
 
@@ -218,7 +218,7 @@ def binary(op: Op, broadcast: bool = True) -> Kernel:
             ey = None
             sized = False
             b = int64_integers[other]
-        elif isinstance(other, TensorBase):  # of a subclass that must be asked
+        elif isinstance(other, TensorBase):  # of a subclass, whose handler must be checked
             return general(op, (input, other), ())
         else:
             ey = None

@@ -1,4 +1,4 @@
-"""Several nodes as one, one as several: graphs as programs that walk them expect from torch.
+"""Several nodes shown as one, one as several: the graphs that programs written for torch expect.
 
 Nothing here runs unless a program looks at the graph.
 """
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Any:
     """Return a node that stands between `node`, which is being unfolded, and what that leads to.
 
-    Its stamp lies between theirs: a half, which no other node has.
+    Its stamp is between theirs: a half, which no other node has.
     """
     inner: Any = new_node(op, edges, None, node)
     inner.stamp = node.stamp - 0.5

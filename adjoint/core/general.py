@@ -1,4 +1,4 @@
-"""The general recorder: what calling a primitive records, in its plain, complete form.
+"""The general recorder: the complete, slow path of calling a primitive.
 
 It runs whenever a call may be off the fast path: a transform, a mode, a subclass. The recorders (fast_path.py) are
 its fast special cases.
@@ -33,7 +33,7 @@ fill: Callable[..., Any] = None  # type: ignore[assignment]  # set once by the r
 
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive with every unusual thing taken into account."""
+    """Call a primitive by the slow path, with every transform and mode taken into account."""
     for v in inputs:
         if type(v) is Symbol:  # a formula is being printed, whatever else is on
             return op.kernel(*inputs, *params)
@@ -54,7 +54,7 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
 
 
 def lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], **options: Any) -> Any:
-    """Call a primitive on inputs that autocast has seen; as nothing else is unusual, by its recorder."""
+    """Call a primitive on inputs that autocast has converted. If nothing else is on, its recorder runs."""
     modes.note_unusual(-1)
     try:
         return op.call(*inputs, *params, **options)
@@ -64,7 +64,7 @@ def lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], **options:
 
 
 def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive past any observer."""
+    """Call a primitive without its observers."""
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
         if type(inputs[0]) in NUMBERS and all(type(v) in NUMBERS for v in inputs):
             return _of_numbers(op, inputs, params)
@@ -128,7 +128,7 @@ _PLACES = ("input", "other")
 
 
 def _is_stranger(value: object) -> bool:
-    """Return whether a value is nothing that a kernel computes with: no array, tensor or number."""
+    """Return whether a kernel cannot compute with a value: it is no array, tensor or number."""
     return type(value) not in NUMBERS and not hasattr(value, "shape") and not isinstance(value, int | float | complex)
 
 
@@ -154,7 +154,7 @@ _TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div", "div_floor"))
 
 
 def _of_numbers(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive on nothing but Python's numbers: the four operations take them, in a program alone."""
+    """Call a primitive on Python numbers alone, which only arithmetic ops accept; else raise."""
     first = inputs[0]
     if op.name not in _TAKES_NUMBERS:
         raise _no_tensor(op.name, first)
@@ -213,7 +213,7 @@ def _on_payloads(op: Op, values: tuple[Any, ...], params: tuple[Any, ...], top: 
 
 
 def run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Call a primitive on plain values, as rules do: NumPy promotes, and its 0-d scalars keep their dtype."""
+    """Call a primitive on plain values, as rules do: NumPy promotes, and its 0-d scalars do not change dtype."""
     try:
         return op.kernel_for(inputs)(*inputs, *params)
     except RuntimeWarning:
@@ -239,7 +239,7 @@ def refuse_new_nan(name: str, inputs: Sequence[Any], c: object) -> None:
 def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tuple[bool, ...] | None]:
     """Return what the kernel sees of each input, and which inputs are tensors of this level.
 
-    None instead of the latter means that an input's class must be asked before anything is computed.
+    None instead of the latter means that an input's class must be checked before anything is computed.
     """
     values, mine = [], []
     for value in inputs:
@@ -381,7 +381,7 @@ def unchecked(kernel: Callable[..., Any], *args: object) -> Any:
 def recovered(
     op: Op, error: Exception, inputs: tuple[Any, ...], values: tuple[Any, ...], params: tuple[Any, ...]
 ) -> Any:
-    """Return the result after all, where a 0-d value on the host met arrays on a GPU; else raise."""
+    """Return the result after all, where a 0-d value on the CPU met arrays on a GPU; else raise."""
     mixed = any(type(v) is ndarray and v.ndim == 0 for v in values) and any(
         hasattr(v, "ndim") and device.module_of(v) is not np for v in values
     )

@@ -1,4 +1,4 @@
-"""Generators of random numbers: a stream of the CPU's each, from which other devices get their seeds."""
+"""Generators of random numbers: each is a stream on the CPU, from which other devices get their seeds."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def fork_rng(
     >>> adjoint.rand(1)
     tensor([0.4963])
     """
-    # All devices draw from the one generator of the host.
+    # All devices use the one generator on the CPU.
     before = default_generator.stream.state() if enabled else None
     try:
         yield

@@ -1,4 +1,4 @@
-"""Handles that take a registered hook out again; what saving a tensor with hooks warns of."""
+"""Handles that remove a registered hook, and the warning for saving a tensor with hooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ids = itertools.count().__next__
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove` takes the hook out, and so does the end of a ``with`` block.
+    """The result of registering a hook: `remove` removes the hook, and so does the end of a ``with`` block.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class RemovableHandle:
             hooks[self.id] = hook
 
     def remove(self) -> None:
-        """Take the hook out; doing so twice is no error."""
+        """Remove the hook; a second call does nothing."""
         hooks = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
         if hooks is not None:
             hooks.pop(self.id, None)

@@ -75,7 +75,7 @@ def _check_hook_result(result: object, given: Any, hook: Kernel) -> None:
 
 
 def _replaced(given: tuple[Any, ...], answer: Any, hook: Kernel) -> tuple[Any, ...]:
-    """Return what a node's hook has answered in place of the gradients it was given, if it may."""
+    """Return what a node's hook has returned to replace the gradients, if it may replace them."""
     if not isinstance(answer, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
     if len(answer) != len(given):

@@ -298,7 +298,7 @@ def write(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...])
     if not modes.off or modes.local.grad:
         view = x.lineage
         if x.node is STALE and view is not None and view.base.node is not None and not is_detached(view):
-            check_history(x)  # before its history is rebuilt, which may be refused in other words
+            check_history(x)  # before its history is rebuilt, which may be refused with another message
         edges = tuple([edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True)])
         if x.node is not None and edges[0] is None:
             edges = (edge_of(x), *edges[1:])
@@ -404,7 +404,7 @@ def can_cast(source: Any, target: Any) -> bool:
 def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[Any, ...]) -> None:
     """Run the kernel with the array of `x` as its destination."""
     a = x.array
-    if type(a) is not np.ndarray:  # a 0-d value on the host beside an array on a GPU
+    if type(a) is not np.ndarray:  # a 0-d value on the CPU beside an array on a GPU
         values = tuple(v[()] if type(v) is np.ndarray and v.ndim == 0 else v for v in values)
     try:
         if isinstance(op.kernel, np.ufunc):

@@ -25,7 +25,7 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_get, _set = _signal.getsignal, _signal.signal  # without the enumerations of `signal`, which cost more than the rest
+_get, _set = _signal.getsignal, _signal.signal  # without the enumerations of `signal`: importing them costs the most
 # Signals whose handlers programs let raise; those of faults and of job control are not held.
 _NUMBERS = tuple(
     int(getattr(signal, name))

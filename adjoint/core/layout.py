@@ -1,4 +1,4 @@
-"""How elements lie in memory: layouts, memory formats, strides."""
+"""Memory layout: layouts, memory formats, strides."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class layout(_Named):
 
 
 class memory_format(_Named):
-    """In which order a tensor's dimensions lie in memory."""
+    """The order of a tensor's dimensions in memory."""
 
     __module__ = "adjoint"
 
@@ -97,7 +97,7 @@ def check_layout(wanted: object) -> None:
 
 
 def order_of(wanted: object, rank: int) -> tuple[int, ...] | None:
-    """Return the order of dimensions, outermost first, that a format asks for; None means row-major."""
+    """Return the order of dimensions, outermost first, of a memory format; None means row-major."""
     if wanted is None or wanted is contiguous_format:
         return None
     if not isinstance(wanted, memory_format):
@@ -134,9 +134,9 @@ def strides_of(array: Any) -> tuple[int, ...]:
 
 
 def dense_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Return the dimensions from outermost to innermost, as their strides tell.
+    """Return the dimensions from outermost to innermost, by their strides.
 
-    A stride of 0 tells nothing: such a dimension stays where it stands among its neighbours.
+    A dimension of stride 0 is not moved among its neighbours.
     """
     order = list(range(len(shape) - 1, -1, -1))  # innermost first while it is sorted
     for start in range(1, len(order)):
@@ -167,7 +167,7 @@ def is_dense(array: Any) -> bool:
 
 
 def is_contiguous(array: Array, wanted: object) -> bool:
-    """Return whether the elements lie without gaps in the order of a memory format."""
+    """Return whether the elements are in the order of a memory format, without gaps."""
     if wanted is None or wanted is contiguous_format or wanted is preserve_format:
         return bool(array.flags.c_contiguous)
     order = _ORDERS.get(wanted) if isinstance(wanted, memory_format) else None
@@ -177,7 +177,7 @@ def is_contiguous(array: Array, wanted: object) -> bool:
 
 
 def empty_ordered(module: Any, shape: Sequence[int], dtype: np.typing.DTypeLike, order: Sequence[int] | None) -> Any:
-    """Return an unset array whose dimensions lie in memory in the given order, outermost first."""
+    """Return an uninitialized array whose dimensions have the given order in memory, outermost first."""
     if order is None or list(order) == list(range(len(shape))):
         return module.empty(tuple(shape), dtype)
     inverse = [0] * len(order)
@@ -187,7 +187,7 @@ def empty_ordered(module: Any, shape: Sequence[int], dtype: np.typing.DTypeLike,
 
 
 def laid_out(array: Array, order: Sequence[int] | None) -> Any:
-    """Return a copy whose dimensions lie in memory in the given order, outermost first; None: as they lie now."""
+    """Return a copy whose dimensions have the given order in memory, outermost first; None: the present order."""
     if order is None:
         # NumPy takes a dimension of stride 0 for the innermost; torch leaves it where it stands.
         if array.flags.c_contiguous or 0 not in array.strides:
@@ -260,7 +260,7 @@ def strided_view(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """Return a view with any strides, in bytes, of the memory that an array looks at.
 
     NumPy's own puts an object between the view and `x`, so that views of views make a chain of bases, through which
-    one would go again and again to find who owns the memory.
+    one would walk again and again to find the owner of the memory.
     """
     base = getattr(x, "base", None)
     if type(x) is np.ndarray and base is not None and type(base) is not np.ndarray and x.size and math.prod(shape):

@@ -29,7 +29,7 @@ class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``.
 
     The leaf owns this node, so the node refers to the leaf weakly; should the program drop the leaf
-    while a graph still reaches it, `variable` makes an equal tensor again from what is kept here.
+    while a graph still reaches it, `variable` makes an equal tensor again from the fields here.
     """
 
     __slots__ = ("array", "ended", "kind", "memory", "post_hooks", "ref", "reshaped")
@@ -37,7 +37,7 @@ class AccumulateGrad(Node):
     ref: weakref.ref[TensorBase]
     array: Any
     # Whether it is of a transform that is over, or was made inside one. A result may still lead here, through the graph
-    # of an outer transform; no caller will ever ask for its gradient.
+    # of an outer transform; no caller will need its gradient.
     ended: bool
     kind: type
     memory: Storage
@@ -97,7 +97,7 @@ _accumulate = Special("AccumulateGrad", _run_leaf)
 def finish_complete(
     sums: dict[Any, Any], ends: dict[Any, list[Any]], lift: bool, captured: dict[Any, Any] | None
 ) -> None:
-    """Give the leaves that no node still to run feeds their gradients, as a program that looks now expects."""
+    """Give leaves whose gradient is complete their ``.grad``, for a program that reads it during the pass."""
     waiting = {leaf for leaves in ends.values() for leaf in leaves}
     for leaf in tuple(sums):
         if leaf not in waiting:
@@ -216,7 +216,7 @@ def _copied_like(g: Array, like: Array) -> Any:
     if like.shape != g.shape:
         return g.astype(like.dtype)
     out = np.empty_like(like, order="K", subok=False)
-    if out.strides != like.strides:  # it has holes, or elements lie upon one another
+    if out.strides != like.strides:  # it has holes, or elements overlap
         out = np.empty(g.shape, like.dtype)
     np.copyto(out, g, casting="unsafe")
     return out

@@ -1,11 +1,11 @@
-"""Per-thread switches, and the two process-wide words that let the recorders skip reading them.
+"""Per-thread switches, and the two process-wide flags that let the recorders skip reading them.
 
-`unusual` counts everything that is on, in any thread, and changes what recording an op means: a
+`unusual` counts the modes and transforms that are on, in any thread, and change what recording an op means: a
 transform, inference mode, saved-tensor hooks, anomaly detection, autocast, profiling. While it is zero
 every value inside a tensor is a plain array, and the fast recorders apply. `off` has one entry for each
 thread in which gradient recording is switched off (a dict, because storing in it is atomic where
-adding to a number is not); while it is empty no check is needed. Both are hints: a non-zero word only
-means "look closer", so a stale one costs time, never correctness.
+adding to a number is not); while it is empty no check is needed. Both are hints: a non-zero flag only
+means that the slow path checks, so an outdated one costs time, never correctness.
 
 A signal's exception may come wherever the interpreter looks for one: after a call, where a function starts,
 where a loop jumps back; never between stores. So what must be put back is put back by stores that come first
@@ -59,7 +59,7 @@ class _Thread(threading.local):
     autocast: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
     autocast_on: frozenset[str] = frozenset()  # the kinds of devices where it is on
     observer: Any = None  # see observation.py
-    # Whether ops may run in one piece although something unusual is on: a checkpoint, a memory budget.
+    # Whether ops may use their fused form although `unusual` is not zero: a checkpoint, a memory budget.
     fusing: bool = False
     checked_functions: set[Any] | None = None  # custom functions that debug mode has checked; None: it is off
 
@@ -130,7 +130,7 @@ def is_grad_enabled() -> bool:
 
 
 def fusing() -> bool:
-    """Return whether ops that have a form in one piece may take it, as they do when nothing unusual is on."""
+    """Return whether ops may use their fused form, as they do while no mode or transform is on."""
     return not unusual or (local.fusing and local.autocast is None)
 
 
@@ -157,7 +157,7 @@ def note_inference() -> None:
 
 
 def note_unusual(change: int) -> None:
-    """Count something unusual in (+1) or out (-1)."""
+    """Count a mode or transform in (+1) or out (-1)."""
     global unusual
     unusual += change
     if follower is not None:

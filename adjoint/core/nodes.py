@@ -1,4 +1,4 @@
-"""The graph's nodes: what one recorded op remembers, and what programs may ask of it."""
+"""The graph's nodes: what one recorded op saves, and the attributes that programs may read."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _forms: weakref.WeakKeyDictionary[Any, Form] = weakref.WeakKeyDictionary()
 
 
 def note_form(node: Any, x: TensorBase) -> None:
-    """Remember the form of an output, which `node` is the place of."""
+    """Store the form of the output of `node`."""
     _forms[node] = Form.of(x)
 
 
@@ -83,7 +83,7 @@ def form_of(node: Node) -> Form | None:
 
 
 class Extra:
-    """What few nodes have: hooks, metadata, the forward traceback, tensors that retain a gradient.
+    """Fields that only some nodes have: hooks, metadata, the forward traceback, tensors that retain a gradient.
 
     `grad_dtype` is set at leaves whose gradients have another dtype than they: ``(dtype,)``, or ``(None,)`` for any.
     """
@@ -130,7 +130,7 @@ class Freed:
 
 
 class Packed:
-    """Saved values that went through saved-tensor hooks; unpacked when a rule asks for them."""
+    """Saved values that went through saved-tensor hooks; unpacked when a rule reads them."""
 
     __slots__ = ("entries", "indexes", "saved", "watched")
 
@@ -253,7 +253,7 @@ class Node:
         """Raise if a saved value was written after it was saved."""
         verify_saved(self, self.saved)
 
-    # --- What users may ask of a node ---
+    # --- What users may read of a node ---
 
     def name(self) -> str:
         """Return the node's name, as torch gives it: of those written by hand there, with their namespace."""
@@ -264,11 +264,11 @@ class Node:
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that gradients go on to, each with the number of the output it is."""
         self.unfold()
-        edges = self.seen(self.edges or ())  # a custom function may ask before it has any
+        edges = self.seen(self.edges or ())  # a custom function may read them before it has any
         return tuple((None, 0) if e is None or type(e) is Hidden else (shown(e), output_index(e)) for e in edges)
 
     def unfold(self) -> None:
-        """Become the nodes that torch has, where one op here does the work of several: for those who walk the graph.
+        """Become the nodes that torch has, where one op here does the work of several: for code that walks the graph.
 
         Not while a pass runs, which has counted on the nodes as they are.
         """
@@ -290,7 +290,7 @@ class Node:
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dict for whatever a program wants to remember about the node."""
+        """A dict for the program's own data about the node."""
         extra = extra_of(self)
         if extra.metadata is None:
             extra.metadata = {}
@@ -363,7 +363,7 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
-        """True: what needs no gradient has no node."""
+        """True: a tensor that needs no gradient has no node."""
         return True
 
     def __reduce_ex__(self, protocol: object) -> Any:
@@ -400,7 +400,7 @@ def saved_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
 
 
 def verify_saved(node: Node, saved: Sequence[Any], only: int = -1) -> None:
-    """Raise if one of the node's saved values, or the one asked for, was written after the node was recorded."""
+    """Raise if a saved value of the node, or only that at `only`, was written after the node was recorded."""
     node = as_recorded(node)
     for position, value in saved_arrays(node, saved):
         if only not in (-1, position):

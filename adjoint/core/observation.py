@@ -1,8 +1,8 @@
-"""Observers: what may watch every primitive a thread calls, every write, every value that Python reads.
+"""Observers: they see every primitive that a thread calls, every write, and every value that Python reads.
 
-A captured program, a profile and a watch for lost gradients need the same thing: to stand between a
-program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call comes to
-`general.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
+A captured program, a profile and a watch for lost gradients have the same need: to intercept the calls between a
+program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call goes to
+`general.general`, which passes it to the innermost observer; that passes it on with `proceed`. While
 none is on, nothing is checked.
 """
 
@@ -18,7 +18,7 @@ from .tensor import TensorBase
 
 
 class Observer:
-    """Base of what watches primitives; as a context, it is on in this thread until the end.
+    """Base class of observers; as a context, it is on in this thread until the end.
 
     Each method is called in place of what it is named after and does that thing with `self.inner` or
     the function given, so that observers stand one inside another.
@@ -38,7 +38,7 @@ class Observer:
         modes.note_unusual(-1)
 
     def call(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        """Call a primitive; ``run(op, inputs, params)`` is how it is done without an observer."""
+        """Call a primitive; without observers, ``run(op, inputs, params)`` is the call."""
         return self.proceed(op, inputs, params, run)
 
     def proceed(self, op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
@@ -56,17 +56,17 @@ class Observer:
         return run() if self.inner is None else self.inner.function(name, run)
 
     def written(self, x: TensorBase, operation: str) -> None:
-        """Hear that the memory of `x` was written."""
+        """Called when the memory of `x` was written."""
         if self.inner is not None:
             self.inner.written(x, operation)
 
     def read(self, x: TensorBase, what: str) -> None:
-        """Hear that Python is about to look at the value of `x`: ``item()``, ``bool()``, ``numpy()``."""
+        """Called before Python reads the value of `x`: ``item()``, ``bool()``, ``numpy()``."""
         if self.inner is not None:
             self.inner.read(x, what)
 
     def item(self, x: TensorBase) -> Any:
-        """Return what stands for the only element of `x`, or None: then `read` hears of it, and Python gets it."""
+        """Return what stands for the only element of `x`; None: `read` is called, and Python gets the element."""
         return None if self.inner is None else self.inner.item(x)
 
     def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -79,7 +79,7 @@ class Observer:
             self.inner.lent(x)
 
     def literal(self, array: Any) -> None:
-        """Hear that an array follows from Python's numbers and from shapes alone, and is the same on every run."""
+        """Called for an array that depends only on scalars and shapes, and is the same on every run."""
         if self.inner is not None:
             self.inner.literal(array)
 
@@ -88,7 +88,7 @@ class Observer:
         return values if self.inner is None else self.inner.saved_inputs(inputs, values)
 
     def number(self, container: Any, key: Any, often: bool) -> Any:
-        """Return a number that a program keeps somewhere and may change, such as a learning rate, or several."""
+        """Return a scalar, or several, that a program stores and may change, such as a learning rate."""
         return container[key] if self.inner is None else self.inner.number(container, key, often)
 
     def pattern(self, tensors: list[Any]) -> object:
@@ -96,7 +96,7 @@ class Observer:
         return None
 
     def cut(self, x: TensorBase, out: Any, how: str) -> None:
-        """Hear that `out` has the value of `x` but not its history, by `detach()` say."""
+        """Called when `out` has the value of `x` but not its history, for example after `detach()`."""
         if self.inner is not None:
             self.inner.cut(x, out, how)
 

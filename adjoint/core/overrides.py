@@ -1,8 +1,8 @@
-"""Tensor subclasses: who is asked before an op runs on one, and what its results become.
+"""Tensor subclasses: which handlers are called before an op runs, and the class of its results.
 
-Results of ops on a user's subclass keep the subclass, and a subclass may say otherwise in
-``__torch_function__``. None of it costs plain tensors anything: the recorders know a few classes to be
-`plain` (Tensor itself, Parameter), and only what is not one of them comes here.
+Results of ops on a user's subclass are of that subclass, unless its ``__torch_function__`` returns something
+else. Plain tensors pay nothing for this: the recorders know which classes are
+`plain` (Tensor itself, Parameter), and only other classes come here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .tensor import TensorBase
 
 # Classes whose instances take part in ops as plain tensors, and whose results are plain tensors.
 plain: set[type] = set()
-# Classes that answer for ops themselves, below autograd, by ``__torch_dispatch__``.
+# Classes that handle ops themselves, below autograd, by ``__torch_dispatch__``.
 dispatching: set[type] = set()
 
 
@@ -59,7 +59,7 @@ class FunctionModes:
 
 
 class EverythingOff(SubclassesOff):
-    """A context in which neither subclasses nor modes hear of functions."""
+    """A context in which neither subclasses nor modes intercept functions."""
 
     __slots__ = ("modes_before",)
 
@@ -73,13 +73,13 @@ class EverythingOff(SubclassesOff):
 
 
 def is_subclass(value: object) -> bool:
-    """Return whether `value` is a tensor whose class is to be asked."""
+    """Return whether `value` is a tensor whose class may intercept functions."""
     return isinstance(value, TensorBase) and type(value) not in plain
 
 
 def _tensors_in(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
-        # Any object with a handler is asked, a tensor or not.
+        # Any object with a handler counts, a tensor or not.
         if isinstance(value, TensorBase) or hasattr(type(value), "__torch_function__"):
             yield value
         elif type(value) is list or type(value) is tuple:
@@ -87,7 +87,7 @@ def _tensors_in(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def overloaded(args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> list[Any]:
-    """Return one argument of each class to be asked, subclasses before their bases, else in order."""
+    """Return one argument of each class whose handler is to be called, subclasses before their bases, else in order."""
     found: list[Any] = []
     for value in _tensors_in((*args, *kwargs.values()) if kwargs else args):
         kind = type(value)
@@ -108,7 +108,7 @@ def _is_torchs(kind: type) -> bool:
 
 
 def ask(func: Callable[..., Any], found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Let the innermost mode answer a call of `func`; where none is on, the classes of `found`."""
+    """Let the innermost mode handle a call of `func`; where none is on, the classes of `found`."""
     types = tuple(type(value) for value in found)
     stack = modes.local.function_modes
     if stack:
@@ -126,7 +126,7 @@ def ask(func: Callable[..., Any], found: list[Any], args: tuple[Any, ...], kwarg
     )
 
 
-# Set once the class exists: Tensor, and what lets every public function ask from then on.
+# Set once the class exists: Tensor, and the function that makes every public function check for handlers.
 tensor: Any = None
 notice: Callable[[], None] = lambda: None
 
@@ -137,7 +137,7 @@ def has_handler(values: Iterable[Any]) -> bool:
 
 
 def answered(name: str, args: tuple[Any, ...]) -> Any:
-    """Let operands that are no tensors but have a handler answer a method of Tensor; NotImplemented if none has.
+    """Let operands that are no tensors but have a handler run a method of Tensor; NotImplemented if none has.
 
     Such operands are checked only after an op has failed on them: plain programs pay nothing.
     """
@@ -145,7 +145,7 @@ def answered(name: str, args: tuple[Any, ...]) -> Any:
 
 
 def asked(name: str, args: tuple[Any, ...]) -> Any:
-    """Let the classes of operands answer a method of Tensor; NotImplemented where there is none of that name."""
+    """Let the classes of operands handle a method of Tensor; NotImplemented if Tensor has none of that name."""
     method = getattr(tensor, name, None)
     if method is None:
         return NotImplemented
@@ -164,7 +164,7 @@ def convert(result: object, kind: type) -> Any:
 
 
 def default_torch_function(kind: type, func: Kernel, types: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Any:
-    """Answer as `Tensor` does: run `func` on plain tensors and give the result the subclass."""
+    """Do what `Tensor` does: run `func` on plain tensors and convert the result to the subclass."""
     if not all(issubclass(kind, t) for t in types):
         return NotImplemented
     with SubclassesOff():
@@ -203,7 +203,7 @@ _METHODS = {
 
 
 def reflected(name: str, x: Value, y: Any, error: TypeError) -> Any:
-    """Let an operand that is neither tensor nor number answer the operator, as Python would ask it to."""
+    """Let an operand that is neither tensor nor number handle the operator, as Python would."""
     special = _REFLECTED.get(name, "")
     method = next((vars(kind)[special] for kind in type(y).__mro__ if special in vars(kind)), None)
     result = NotImplemented if method is None or isinstance(y, str) else method(y, x)

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class Payload:
-    """Base of what a tensor may hold besides an array.
+    """Base class of values that a tensor may hold instead of an array.
 
-    A subclass answers `shape`, `dtype`, `ndim` for the value as the program sees it, and `apply`, which
+    A subclass provides `shape`, `dtype`, `ndim` for the value as the program sees it, and `apply`, which
     runs one primitive on values of which at least one is of this level.
     """
 
     __slots__ = ("level",)
 
     level: int
-    # NumPy asks its operands in order of priority; a payload goes before arrays and tensors.
+    # NumPy calls the operand of the highest priority first; a payload goes before arrays and tensors.
     __array_priority__: ClassVar[float] = 2000.0
     # Whether a tensor of a lower level that is written with such a value becomes one itself.
     spreads: ClassVar[bool] = True
@@ -91,7 +91,7 @@ class Payload:
         return None
 
     def note_holder(self, tensor: TensorBase) -> None:
-        """Hear of a tensor that was made to hold the value."""
+        """Called when a tensor was made to hold the value."""
 
 
 _levels = itertools.count(1).__next__
@@ -326,7 +326,7 @@ def is_batch(value: object) -> bool:
 
 
 def refuse_format(value: object) -> None:
-    """Raise if a tensor, of which a memory format other than the usual is asked, stands for one element of a batch."""
+    """Raise if the tensor stands for one element of a batch, and a memory format other than the default is given."""
     if is_batch(value):
         raise RuntimeError(
             "NYI: querying is_contiguous inside of vmap for memory_format other than adjoint.contiguous_format: the "

@@ -44,7 +44,7 @@ _SAVED_NAMES = {
 class Op:
     """A primitive: its kernel, the names of its inputs, and one rule per differentiable input.
 
-    What the hot path reads is an attribute of the op itself; `saves`, `display` and `traits` hold the rest.
+    The hot path reads attributes of the op itself; `saves`, `display` and `traits` hold all others.
     """
 
     __slots__ = (
@@ -234,7 +234,7 @@ class Op:
         return self.form_for(values).kernel
 
     def in_place(self) -> Op:
-        """Return the op to record where it writes into its first input: the nodes of a few have another name then."""
+        """Return the op to record for a write into the first input: some nodes have another name then."""
         return self if self.display.written is None else _in_place(self)
 
     def node_for(self, edge: Node | None, saved: Sequence[Any]) -> Node:
@@ -380,7 +380,7 @@ def _run_joint(op: Op) -> Callable[..., Any]:
 
 
 def _gather(values: Sequence[Any], spans: tuple[int, ...]) -> list[Any]:
-    """Return saved values with those of one sequence put together again."""
+    """Return saved values with those of one sequence grouped as a tuple."""
     gathered: list[Any] = []
     at = 0
     for span in spans:

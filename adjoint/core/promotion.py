@@ -24,7 +24,7 @@ def _kind(value: Any) -> tuple[dtypes.dtype, int]:
                 "convert it with adjoint.tensor(...)"
             )
         return dtypes.of_number(value), 0
-    if not isinstance(dtype, np.dtype | dtypes.dtype):  # it answers to every name, as proxies do
+    if not isinstance(dtype, np.dtype | dtypes.dtype):  # it has an attribute of every name, as proxies do
         raise TypeError(f"unsupported operand type(s): {type(value).__name__} has no dtype of numbers")
     return dtypes.of(dtype), 2 if value.ndim else 1
 

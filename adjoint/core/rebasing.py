@@ -1,6 +1,6 @@
 """How a write changes the history of a tensor: its node, or, for a view, `CopySlices` at the base.
 
-`CopySlices` splits an arriving gradient into the written part, which goes through the op, and the rest, which does not.
+`CopySlices` splits the incoming gradient: the written part goes through the op, the other part passes it by.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CopySlices(Node):
 
     def lifted(self) -> tuple[Any, ...] | None:
         """Return what the op saved, as tensors."""
-        # What the op saved is kept here, so that freeing this node frees it.
+        # What the op saved is stored here, so that freeing this node frees it.
         self.inner.saved = self.saved
         try:
             return self.inner.lifted()

@@ -37,7 +37,7 @@ def binary(
     broadcast: bool = True,
     **options: Any,
 ) -> Primitive:
-    """Declare a primitive of two inputs that broadcast against each other, unless told otherwise."""
+    """Declare a primitive of two inputs, which broadcast against each other by default."""
     options = {"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, "promotes": promote, **options}
     recorder = fast_path.binary if broadcast else fast_path.binary_of_shapes
     return _declare(kernel, name, ("x", "y"), (), {"x": x, "y": y}, recorder, options)

@@ -82,7 +82,7 @@ def freed_hooks_error() -> RuntimeError:
 
 
 def saved_input(node: Node, index: int) -> object:
-    """Return an input that a node saves, as the tensor it was; None if it does not keep it."""
+    """Return an input that a node saves, as the tensor it was; None if it does not save it."""
     recorded = as_recorded(node)
     if recorded is node:
         return saved_value(node, index)

@@ -1,6 +1,6 @@
 """What nodes have saved, as torch shows it: `_saved_NAME` where that is not one saved value under another name.
 
-Nothing here runs unless a program asks a node for such an attribute.
+Nothing here runs unless a program reads such an attribute of a node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from .._typing import Op, Shape
 
-Saved = Callable[[str], Any]  # what a node saves, by the name that its op has for it; None for what it does not keep
+Saved = Callable[[str], Any]  # what a node saves, by the name that its op has for it; None for what it does not save
 View = Callable[[Saved, Any], Any]  # of what is saved and the shape of the output, None where it is unknown
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Task:
-    """One backward pass in progress: what hooks and nested calls may ask of it."""
+    """One backward pass in progress: the state that hooks and nested calls may read."""
 
     wanted: set[Any] | None = None
     needed: set[Any] | None = None
@@ -33,7 +33,7 @@ class Task:
 
     @property
     def number(self) -> int:
-        """The pass's own number, given to it when one first asks."""
+        """The pass's own number, assigned when it is first read."""
         if self._number is None:
             self._number = _next_number()
         return self._number
@@ -42,7 +42,7 @@ class Task:
         """Return whether the pass gives a gradient to `node`."""
         if self.needed is not None:
             return node in self.needed
-        if self.reached is None:  # found once: every hook of a pass may ask
+        if self.reached is None:  # found once: every hook of a pass may need it
             self.reached = {e for n in reach(self.roots) for e in (n, *n.edges)}.union(self.roots)
         return node in self.reached
 
@@ -65,8 +65,8 @@ NESTED_PER_THREAD = 40
 def in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
     """Run a deeply nested pass on a fresh stack, so that nesting is not bounded by recursion.
 
-    An interrupt comes to the thread that waits. It tells the passes below of it, which end where the next one starts,
-    and goes on waiting: the pass may not go on behind the back of a program that has caught the interrupt.
+    An interrupt arrives in the waiting thread. That thread notifies the passes below, which end where the next one
+    starts, and goes on waiting: the pass may not continue after a program has caught the interrupt.
     (`threading.Thread` loses track of its own locks when `start` or `join` is interrupted.)
     """
     outcome: list[Any] = []

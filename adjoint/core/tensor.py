@@ -35,7 +35,7 @@ _ledger_lock = forks.lock()
 
 
 class Ledger:
-    """What has happened to a storage: its writes, and the views that must hear of the next one."""
+    """What has happened to a storage: its writes, and the views that must be notified of the next one."""
 
     __slots__ = ("bare", "code", "cut", "epoch", "fresh", "lasti", "limit", "of", "operation", "time", "version")
 
@@ -62,7 +62,7 @@ class Storage:
     __slots__ = ("__weakref__", "ledger", "origin")
 
     ledger: Ledger | None
-    origin: int  # address at which offset 0 lies; unset unless it is not the owning array's start
+    origin: int  # address of offset 0; unset unless it is not the owning array's start
 
 
 class PrivateStorage(Storage):
@@ -81,7 +81,7 @@ class View:
     """How a view came from its base: the primitives to replay, and the mode they were made in.
 
     `steps` is a linked list, last op first: `(steps of what this is a view of, or None; op; parameters)`. So a view
-    of a view, of a view, ... costs as much as the first; who has to go through them all asks for the `replay`.
+    of a view, of a view, ... costs as much as the first; code that needs all of them calls `replay`.
     """
 
     __slots__ = ("bare", "base", "epoch", "kind", "maker", "steps")
@@ -240,7 +240,7 @@ def _register(array: Array, ledger: Ledger) -> None:
 
 
 def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None:
-    """Tell the views of memory that was written that their history must be rebuilt, if its base has one.
+    """Mark the views of memory that was written: their history must be rebuilt, if its base has one.
 
     Inside a transform a view's value must be, too: there is no memory that it shares with its base.
     """
@@ -297,12 +297,12 @@ def note_geometry(x: TensorBase) -> None:
         x.memory.ledger.epoch += 1
 
 
-# Views whose gradient the program wants to keep, by identity, while they have no node that could remember it.
+# Views whose gradient the program wants to retain, by identity, while they have no node that could remember it.
 retaining: dict[int, weakref.ref[TensorBase]] = {}
 
 
 def retain_later(view: TensorBase, old_too: bool = False) -> None:
-    """Remember of a view that is about to lose its node whether its gradient is to be kept; of the `old` one, too."""
+    """Remember that a view about to lose its node retains its gradient; its old node does so still if `old_too`."""
     extra = getattr(view.node, "extra", None)
     if extra is not None and extra.retain is not None and extra.retain() is view:
         key = id(view)

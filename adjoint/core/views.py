@@ -65,7 +65,7 @@ def expect_shape(x: TensorBase, shape: Sequence[int]) -> None:
 
 
 def move_retain(x: TensorBase, old: object, new: Node) -> None:
-    """Let the new history of a tensor fill its ``.grad``, where the program asked for that."""
+    """Let the new history of a tensor fill its ``.grad``, if the program called ``retain_grad()``."""
     if isinstance(old, Node) and old.extra is not None and old.extra.retain is not None:
         if old.extra.retain() is x:
             extra_of(new).retain = old.extra.retain
@@ -187,7 +187,7 @@ def _strided(base: Array, own: Array, item: int) -> tuple[Any, ...]:
 def _check_covered(base: Array, own: Array) -> None:
     """Raise if a view looks at memory outside its base, as one does whose base was made smaller in place.
 
-    torch takes such a view's gradient for zero where its base no longer reaches, or for what lies there.
+    torch uses a gradient of zero where the base no longer reaches, or whatever the memory there contains.
     """
     if not _is_covered(base, own):
         raise RuntimeError(
@@ -336,7 +336,7 @@ def shares(a: Array, b: Array) -> bool:
         if type(a) is not ndarray or type(b) is not ndarray:
             return True
     base = a.base
-    # Memory that was just allocated lies apart from every array's.
+    # Memory that was just allocated shares nothing with any other array.
     return a is b or (base is not None and (base is b or base is b.base or bool(np.may_share_memory(a, b))))
 
 
@@ -354,7 +354,7 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
         view.epoch = ledger.epoch
     else:
         view.base, view.steps = source.base, (source.steps, op, params)
-        # Of a view of a view, the later mode counts, if it is no usual one; inference mode always.
+        # Of a view of a view, the later mode counts, unless it is the normal one; inference mode always.
         view.kind = kind or source.kind if source.kind != View.INFERENCE else View.INFERENCE
         view.epoch = source.epoch
         out.memory = storage = x.memory or storage_of(x)

@@ -90,7 +90,7 @@ def is_leaf_node(node: Any) -> bool:
 
 
 def overlaps_itself(array: Array) -> bool:
-    """Return whether two elements of the array lie at one address."""
+    """Return whether two elements of the array have the same address."""
     dims = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
     if array.size == 0:
         return False

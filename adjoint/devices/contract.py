@@ -1,8 +1,8 @@
 """What a device provides: one class to implement, one registry, one lookup by the class of an array.
 
-NumPy is the reference. A device has arrays that speak NumPy's words (operators, methods, ``__array_ufunc__`` and
-``__array_function__``), and a module that makes them. That is enough: every op's value and gradients are defined in
-these words. What is more is for speed, or for what the hardware has besides:
+NumPy is the reference. A device has arrays with NumPy's interface (operators, methods, ``__array_ufunc__`` and
+``__array_function__``), and a module that makes them. That is enough: every op's value and gradients are defined by
+this interface. Everything else is for speed, or for what the hardware has besides:
 
 ==================================  ==================================================================================
 what                                where
@@ -20,7 +20,7 @@ linear algebra, special functions   `linalg`, `special`
 compiled programs                   `program`: runs a captured graph; without `has_programs` the function runs eagerly
 random numbers                      `samples`, `random`: by a seed of the generator; without, the CPU samples
 streams, synchronisation            `synchronize`; a public module, `frontend`, may have ``Stream`` and ``Event``
-memory layout                       `address_of`, `as_strided`: what NumPy's words do not say
+memory layout                       `address_of`, `as_strided`: not part of NumPy's interface
 memory                              `memory_stats`, `empty_cache`; `is_sole`, `spare_references` for reusing gradients
 ==================================  ==================================================================================
 
@@ -154,12 +154,12 @@ class Device:
 
     @property
     def linalg(self) -> ModuleType:
-        """The functions of ``numpy.linalg``, which raise where a matrix has no answer."""
+        """The functions of ``numpy.linalg``, which raise where a matrix has no solution."""
         return self.module.linalg
 
     @property
     def special(self) -> ModuleType | None:
-        """The functions of ``scipy.special``, or those of them that there are; others are computed on the CPU."""
+        """The functions of ``scipy.special`` that the device has; others are computed on the CPU."""
         return None
 
     # --- Streams and memory -------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Device:
     def is_sole(self, array: Array) -> bool:
         """Return whether no other array looks at the memory of this one, which has no gaps.
 
-        Then the backward pass may keep a gradient as it is; False costs a copy.
+        If so, the backward pass may store a gradient without a copy; False costs a copy.
         """
         return False
 

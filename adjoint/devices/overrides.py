@@ -1,7 +1,7 @@
 """Overrides: kernels that a device attaches to primitives, by their names and from its own side.
 
-A primitive's kernel and rules are its definition: they are written in NumPy's words, run on any class of arrays that
-speaks them, and name no device. Where a measurement asks for something faster, a device has a row in its table::
+A primitive's kernel and rules are its definition: they use NumPy's interface, run on any class of arrays that
+supports them, and name no device. Where a measurement asks for something faster, a device has a row in its table::
 
     @override("softmax", least=sizes.ROWS, when=by_rows)
     def softmax_rows(x, axis): ...
@@ -17,8 +17,8 @@ speaks them, and name no device. Where a measurement asks for something faster, 
 
 An override takes the arguments of what it stands for. Rows are tried in order where the first argument is an array of
 the device with at least `least` elements and `when` holds; one that returns NotImplemented lets the next try. Tensors,
-batched, dual and traced values only ever meet the definition. To choose like that costs 0.2 µs a call: for the few ops
-where that counts, `around` lets a function choose by itself, which must look at the classes of its arguments.
+batched, dual and traced values only ever meet the definition. This choice costs 0.2 µs a call. For ops where that
+counts, `around` wraps the definition in a function that makes the choice, which must check its arguments' classes.
 """
 
 from __future__ import annotations

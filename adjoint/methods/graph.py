@@ -162,7 +162,7 @@ def set_grad_dtype(self: Tensor, value: Any) -> None:
 
 
 def retain_grad(self: Tensor) -> None:
-    """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
+    """Store the gradient of this non-leaf in ``.grad`` during the next backward passes."""
     if modes.transforms and self.requires_grad:
         _refuse_inside("retain_grad()", "retain_grad()")
     if self.node is None:
@@ -238,7 +238,7 @@ def backward(
         The gradient of some scalar by this tensor, of its shape. It may be left out if this tensor has one element;
         then it is 1.
     retain_graph : bool, optional
-        Keep what the graph has saved, so that it can be used for another backward pass. Defaults to `create_graph`.
+        Do not free the saved values, so that another backward pass can use them. Defaults to `create_graph`.
     create_graph : bool, default False
         Record the backward pass, so that gradients can be differentiated again.
     inputs : Tensor or sequence of Tensor, optional

@@ -6,7 +6,7 @@ import pkgutil
 from typing import Any
 
 _rooms = frozenset(module.name for module in pkgutil.iter_modules(__path__))
-# What test runners ask every module for; as a namespace of operators it would be called.
+# Names that test runners look up in every module; a namespace of operators would return an operator for them.
 _asked = frozenset(
     ("setUpModule", "tearDownModule", "setup_module", "teardown_module", "setup_function", "teardown_function",
      "setup", "teardown", "load_tests", "pytest_plugins", "pytestmark", "collect_ignore")

@@ -266,7 +266,7 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """Multiply negative elements by slopes drawn between `lower` and `upper`; by their mean in evaluation."""
+    """Multiply negative elements by random slopes from `lower` to `upper`; by the mean of both in evaluation."""
     if inside.levels and any(level.size is not None for level in inside.levels):
         raise RuntimeError(
             f"vmap: we do not yet support aten::rrelu{'_' * inplace}. Please file an issue; or use leaky_relu, which "
@@ -367,12 +367,12 @@ _hardsigmoid_, _hardswish_ = inplace(hardsigmoid_p), inplace(hardswish_p)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Take the sigmoid made of three straight lines."""
+    """Return the piecewise linear sigmoid: ``relu6(x + 3) / 6``."""
     return (_hardsigmoid_ if inplace else hardsigmoid_p)(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Multiply by the sigmoid made of three straight lines."""
+    """Return ``x * hardsigmoid(x)``."""
     return (_hardswish_ if inplace else hardswish_p)(input)
 
 
@@ -429,7 +429,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Take `elu` in place."""
+    """Apply `elu` in place."""
     return _elu_(input, alpha, 1, 1)
 
 
@@ -466,7 +466,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def selu_(input: Tensor) -> Tensor:
-    """Take `selu` in place."""
+    """Apply `selu` in place."""
     return selu(input, inplace=True)
 
 
@@ -504,7 +504,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Take `celu` in place."""
+    """Apply `celu` in place."""
     return celu(input, alpha, inplace=True)
 
 
@@ -766,12 +766,12 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """Take ``x / (1 + |x|)``."""
+    """Return ``x / (1 + |x|)``."""
     return div_p(input, add_p(abs_p(input), 1))
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """Take ``x - tanh(x)``."""
+    """Return ``x - tanh(x)``."""
     return sub_p(input, tanh_p(input))
 
 

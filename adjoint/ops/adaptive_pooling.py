@@ -67,7 +67,7 @@ def _adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
-    """Average over `output_size` windows that share the last dimension.
+    """Average over `output_size` windows that divide the last dimension.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Ints | Sequence[int | None])
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
-    """Average over windows that share the last three dimensions; None keeps a size."""
+    """Average the last three dimensions over adaptive windows; a None in `output_size` leaves that size unchanged."""
     return _adaptive_average(3, input, output_size)
 
 
@@ -119,24 +119,24 @@ def _adaptive_maximum(rank: int, input: Tensor, output_size: Any, return_indices
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
-    """Take the maxima of `output_size` windows that share the last dimension, and perhaps where they are."""
+    """Return the maxima of `output_size` windows that divide the last dimension, optionally with their indices."""
     return _adaptive_maximum(1, input, output_size, return_indices)
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
-    """Take the maxima of windows that share the last two dimensions, and perhaps where they are."""
+    """Return the maxima of windows that divide the last two dimensions, optionally with their indices."""
     return _adaptive_maximum(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
-    """Take the maxima of windows that share the last three dimensions, and perhaps where they are."""
+    """Return the maxima of windows that divide the last three dimensions, optionally with their indices."""
     return _adaptive_maximum(3, input, output_size, return_indices)
 
 
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Take the maxima of `output_size` windows that share the last dimension, and where they are."""
+    """Return the maxima of `output_size` windows that divide the last dimension, and their indices."""
     found: tuple[Tensor, Tensor] = _adaptive_maximum(1, input, output_size, True)
     return found
 
@@ -144,7 +144,7 @@ def adaptive_max_pool1d_with_indices(
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Take the maxima of windows that share the last two dimensions, and where they are."""
+    """Return the maxima of windows that divide the last two dimensions, and their indices."""
     found: tuple[Tensor, Tensor] = _adaptive_maximum(2, input, output_size, True)
     return found
 
@@ -152,6 +152,6 @@ def adaptive_max_pool2d_with_indices(
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Take the maxima of windows that share the last three dimensions, and where they are."""
+    """Return the maxima of windows that divide the last three dimensions, and their indices."""
     found: tuple[Tensor, Tensor] = _adaptive_maximum(3, input, output_size, True)
     return found

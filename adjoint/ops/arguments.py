@@ -35,7 +35,7 @@ def dim_in(dim: Dims, rank: int) -> int:
 
 
 def is_int(value: object) -> bool:
-    """Return whether a value may stand for an int: Python's and NumPy's integers, integer tensors of one element."""
+    """Return whether a value is accepted as an int: Python and NumPy integers, integer tensors of one element."""
     if isinstance(value, TensorBase):
         return value.array.size == 1 and value.array.dtype.kind in "iu"
     return not isinstance(value, bool | np.bool_ | np.ndarray) and hasattr(type(value), "__index__")
@@ -58,7 +58,7 @@ def count_of(value: Any, name: str) -> int:
 
 
 def either(dim: _D, axis: _D | None, default: object = None) -> _D:
-    """Return ``dim``, or what was given as ``axis``, NumPy's word for it; to say both is an error."""
+    """Return ``dim``, or the argument ``axis``, NumPy's name for it; giving both is an error."""
     if axis is None:
         return dim
     if dim != default:
@@ -67,7 +67,7 @@ def either(dim: _D, axis: _D | None, default: object = None) -> _D:
 
 
 def missing(op: str, name: str) -> TypeError:
-    """Return the error of a call that left out an argument, where ``axis`` may stand for one before it."""
+    """Return the error of a call that left out an argument that ``axis`` may replace."""
     return TypeError(f"{op}() missing 1 required positional argument: '{name}'")
 
 
@@ -154,7 +154,7 @@ def require_tensors(op: str, **given: Any) -> None:
 
 
 def dtype_of(value: Any) -> Any:
-    """Return the NumPy dtype of a tensor, an array or a payload: what a rule may look at of its values."""
+    """Return the NumPy dtype of a tensor, an array or a payload; rules may branch on it."""
     return (value.array if isinstance(value, TensorBase) else value).dtype
 
 

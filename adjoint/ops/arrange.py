@@ -28,7 +28,7 @@ from .literals import check_fits
 from .looping import looped_for
 from .shape import expand_p, reshape, reshape_p
 
-# What is a function of adjoint too; the rest are methods only, or for other modules.
+# The functions that adjoint exports; the others are methods only, or for other modules.
 __all__ = [
     "combinations", "constant_pad_nd", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile",
     "tril", "tril_indices", "triu", "triu_indices",
@@ -354,7 +354,7 @@ rot90_p: Primitive = parametric(
 
 
 def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Tensor:
-    """Turn a plane of dimensions by 90 degrees, `k` times."""
+    """Rotate a plane of dimensions by 90 degrees, `k` times."""
     rank = input.array.ndim
     if not isinstance(dims, tuple | list) or not all(map(is_int, dims)):
         raise TypeError(f"rot90(): argument 'dims' (position 3) must be tuple of ints, not {dims!r}")

@@ -118,7 +118,7 @@ attend_p: Primitive = nary(
 
 
 def _dropout_mask(q: Array, source: int, keep: float, seed: int) -> Array:
-    """Return ones for the weights of queries `q` that are kept, by a seed, and zeros for the others."""
+    """Return the dropout mask of the attention weights of `q` for a seed: ones and zeros."""
     found: Array = np.random.Generator(np.random.Philox(seed)).random((*q.shape[:-1], source)) < keep
     return place_array(found.astype(q.dtype), device_of(q))  # type: ignore[no-any-return]
 
@@ -308,7 +308,7 @@ def _masked_in_blocks(
         return None
     seed = 0
     if dropped > 0:
-        if not dropped < 1 or observer() is not None:  # a captured program draws by steps of its own
+        if not dropped < 1 or observer() is not None:  # a captured program samples in steps of its own
             return None
         seed = int(stream_of(None).random((1,), np.int64)[0])
     return masked_flash_p(query, key, value, mask, scale, causal, 1.0 - dropped, seed)[0]
@@ -659,7 +659,7 @@ def _with_padding(mask: Tensor | None, padding: Any, count: int, heads: int, sou
 
 
 def _head_weights(q: Tensor, k: Tensor, mask: Value | None, dropout_p: float) -> Tensor:
-    """Return the weights of every head, for a caller who wants to see them."""
+    """Return the weights of every head, for a caller that wants to see them."""
     weights = matmul(mul_p(q, math.sqrt(1.0 / q.array.shape[-1])), transpose_p(k, 1, 2))
     if mask is not None:
         weights = add_p(weights, mask)

@@ -1,4 +1,4 @@
-"""Rows of a table as torch.nn.functional looks them up, one by one or a bag at a time; bilinear forms."""
+"""Embedding lookups of torch.nn.functional, one by one or summed per bag; bilinear forms."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _counted(padding_idx: int | None, rows: int) -> int:
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Shorten, in place, the rows of a table that `indices` name and that are longer than `max_norm`."""
+    """Scale, in place, the rows of a table at `indices` down to the norm `max_norm` where they are longer."""
     array = input.array
     if of(array.dtype).category < 2:
         raise RuntimeError(
@@ -262,7 +262,7 @@ def bagged(
 
 @autocasting
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Take ``x1 @ W[k] @ x2 + bias[k]`` for each pair of vectors along the last dimension, and each k."""
+    """Return ``x1 @ W[k] @ x2 + bias[k]`` for each pair of vectors along the last dimension, and each k."""
     if input1.array.ndim != input2.array.ndim:
         raise RuntimeError(
             f"bilinear(): input dimensions do not match: got {input1.array.ndim} and {input2.array.ndim}"

@@ -83,71 +83,71 @@ bessel_k1e_p: Primitive = unary(
 
 @public(i0_p)
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 0."""
+    """Return the modified Bessel function of the first kind, order 0."""
 
 
 @public(i0e_p)
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(-|x|) * i0(x)``."""
+    """Return ``exp(-|x|) * i0(x)``."""
 
 
 @public(i1_p)
 def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 1."""
+    """Return the modified Bessel function of the first kind, order 1."""
 
 
 @public(i1e_p)
 def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(-|x|) * i1(x)``."""
+    """Return ``exp(-|x|) * i1(x)``."""
 
 
 def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 0."""
+    """Return the modified Bessel function of the first kind, order 0."""
     return into(out, i0_p(input))
 
 
 def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the first kind, order 1."""
+    """Return the modified Bessel function of the first kind, order 1."""
     return into(out, i1_p(input))
 
 
 @public(bessel_j0_p)
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the first kind, order 0."""
+    """Return the Bessel function of the first kind, order 0."""
 
 
 @public(bessel_j1_p)
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the first kind, order 1."""
+    """Return the Bessel function of the first kind, order 1."""
 
 
 @public(bessel_y0_p)
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the second kind, order 0."""
+    """Return the Bessel function of the second kind, order 0."""
 
 
 @public(bessel_y1_p)
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Bessel function of the second kind, order 1."""
+    """Return the Bessel function of the second kind, order 1."""
 
 
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the second kind, order 0."""
+    """Return the modified Bessel function of the second kind, order 0."""
     return into(out, bessel_k0_p(input))
 
 
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the modified Bessel function of the second kind, order 1."""
+    """Return the modified Bessel function of the second kind, order 1."""
     return into(out, bessel_k1_p(input))
 
 
 def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(x) * modified_bessel_k0(x)``."""
+    """Return ``exp(x) * modified_bessel_k0(x)``."""
     return into(out, bessel_k0e_p(input))
 
 
 def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(x) * modified_bessel_k1(x)``."""
+    """Return ``exp(x) * modified_bessel_k1(x)``."""
     return into(out, bessel_k1e_p(input))
 
 
@@ -171,7 +171,7 @@ airy_slope_p: Primitive = unary(
 
 @public(airy_ai_p)
 def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the Airy function Ai."""
+    """Return the Airy function Ai."""
 
 
 @in_single
@@ -220,9 +220,9 @@ spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True
 
 @public(sinc_p)
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``sin(pi x) / (pi x)``, which is 1 at 0."""
+    """Return ``sin(pi x) / (pi x)``, which is 1 at 0."""
 
 
 @public(spherical_bessel_j0_p)
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``sin(x) / x``, which is 1 at 0."""
+    """Return ``sin(x) / x``, which is 1 at 0."""

@@ -1,4 +1,4 @@
-"""What an index must be: its dtype and its bounds, and the errors about them, for all ops that take one."""
+"""Checks of indices: their dtype, their bounds, and the errors about them, for all ops that take an index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outlier(i: Array, low: int, high: int) -> int | None:
     """Return an index that is less than `low` or not less than `high`; None if there is none."""
     if not i.size:
         return None
-    least, most = i.take(i.argmin()).item(), i.take(i.argmax()).item()  # of few, a third of the time of min and max
+    least, most = i.take(i.argmin()).item(), i.take(i.argmax()).item()  # for small arrays, faster than min and max
     return least if least < low else most if most >= high else None
 
 
@@ -50,7 +50,7 @@ def check_bounds(i: Array, size: int, dim: int) -> None:
 
 
 def check_rows(i: Array, size: int) -> None:
-    """Raise if an index names a row that there is not."""
+    """Raise if an index is out of range."""
     if (wrong := outlier(i, 0, size)) is not None:
         raise IndexError(f"index out of range in self: {wrong} for a dimension of size {size}")
 
@@ -69,7 +69,7 @@ def bounds_error(index: int, dim: int, size: int) -> Exception:
 
 
 def as_bounds_error(error: IndexError) -> IndexError:
-    """Return NumPy's error about an index in torch's words."""
+    """Return NumPy's error about an index with torch's wording."""
     return IndexError(str(error).replace("for axis", "for dimension"))
 
 

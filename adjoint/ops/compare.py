@@ -48,7 +48,7 @@ gt_, ge_ = inplace(gt_p), inplace(ge_p)
 
 
 def eq_operator(input: Tensor, other: object) -> Any:
-    """Answer ``input == other``: with what is neither a tensor nor a number, nothing is equal."""
+    """Return ``input == other``; nothing is equal to an operand that is neither a tensor nor a number."""
     try:
         return eq_p(input, other)
     except TypeError:
@@ -56,7 +56,7 @@ def eq_operator(input: Tensor, other: object) -> Any:
 
 
 def ne_operator(input: Tensor, other: object) -> Any:
-    """Answer ``input != other``."""
+    """Return ``input != other``."""
     try:
         return ne_p(input, other)
     except TypeError:
@@ -540,18 +540,18 @@ def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Out = None
 
 
 def bitwise_right_shift(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Shift the bits of `input` to the right by `other`, keeping the sign."""
+    """Shift the bits of `input` to the right by `other`; the sign bit is repeated."""
     require_any(input, other, "bitwise_right_shift")
     return into(out, bitwise_right_shift_p(input, other))
 
 
 def rlshift(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other << input``."""
+    """Return ``other << input``."""
     return bitwise_left_shift_p(other, input)
 
 
 def rrshift(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other >> input``."""
+    """Return ``other >> input``."""
     return bitwise_right_shift_p(other, input)
 
 
@@ -559,7 +559,7 @@ def rrshift(input: Tensor, other: Tensor | Number) -> Tensor:
 
 
 def _for_floats(ufunc: np.ufunc, of_others: bool) -> Callable[[Any], Any]:
-    """Return a test of floats whose answer for integers is known (NumPy converts them to floats first)."""
+    """Return a test of floats whose result for integers is known (NumPy converts them to floats first)."""
 
     def kernel(x: Array) -> Any:
         if x.dtype.kind in "biu":

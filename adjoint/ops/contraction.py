@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and batches of them: ``matmul`` and its kin, and ``linear``."""
+"""Products of vectors, matrices and batches of them: ``matmul`` and related ops, and ``linear``."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def with_rank(x: Value, rank: int) -> Value:
 
 
 def _split_product(node: Node) -> None:
-    from .steps import split_product  # for those who look at the graph alone
+    from .steps import split_product  # only for code that reads the graph
 
     split_product(node)
 
@@ -302,7 +302,7 @@ by_ufunc[np.matmul] = product
 
 
 def matmul_operator(input: Tensor, other: Operand | Array) -> Any:
-    """Answer ``input @ other``."""
+    """Return ``input @ other``."""
     if type(other) is type(input):  # the fast path: two plain tensors
         a, b = input.array, other.array
         if a.dtype is b.dtype:
@@ -315,7 +315,7 @@ def matmul_operator(input: Tensor, other: Operand | Array) -> Any:
 
 
 def rmatmul_operator(input: Tensor, other: Operand | Array) -> Any:
-    """Answer ``other @ input``."""
+    """Return ``other @ input``."""
     if isinstance(other, TensorBase):
         return matmul(cast(Any, other), input)
     if isinstance(other, np.ndarray):
@@ -498,14 +498,14 @@ def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
 
 @autocasting
 def vdot(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply the conjugate of a vector by another one and add up."""
+    """Return the dot product of two vectors, the first one conjugated."""
     _check_vectors(input, other, "vdot")
     found = dot_p(input.conj() if input.array.dtype.kind == "c" else input, other)
     return into(out, fold(found, "VdotBackward0", input, other, self=(0,), other=(1,)))
 
 
 def inner(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Take the dot products of the last dims of both."""
+    """Return the dot products of the last dimensions of both."""
     a, b = input.array, other.array
     if a.ndim == 0 or b.ndim == 0:
         return into(out, mul_p(input, other))
@@ -657,7 +657,7 @@ def _split_linear(node: Node) -> None:
 
 
 def _kept(node: Node, position: int) -> Any:
-    """Return an operand that a node keeps as it is; None if it does not."""
+    """Return an operand that a node has saved unchanged; None if it has not."""
     if type(node.saved) is not tuple or node.targets is not None:
         return None
     return dict(saved_arrays(node, node.saved)).get(position)
@@ -681,7 +681,7 @@ _flat_addmm, _flat_mm = (Special(title, _run_flat, Unfolded) for title in ("Addm
 
 
 def _operand(saved: Any, node: Any, position: int) -> Any:
-    """Return an operand among what a node keeps."""
+    """Return an operand among the saved values of a node."""
     pairs = (
         pair
         for kept, indexes in zip(saved, node.op.saves.indexes)

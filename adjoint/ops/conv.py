@@ -376,7 +376,7 @@ def _check_reach(x: Shape, weight: Shape, padding: Shape, dilation: Shape) -> No
 
 
 def _same(op: str, weight: Shape, stride: Shape, padding: str, dilation: Shape) -> tuple[Shape, Shape]:
-    """Return the padding before and in total for a padding given in words."""
+    """Return the padding before and in total for a padding given by name."""
     if padding == "valid":
         return (0,) * len(dilation), (0,) * len(dilation)
     if padding != "same":
@@ -636,7 +636,7 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Lay kernels `weight` (C, O / groups, K) down along a longer result: the gradient of `conv1d`.
+    """Apply a transposed convolution with `weight` (C, O / groups, K) to sequences: the gradient of `conv1d`.
 
     Examples
     --------
@@ -651,7 +651,7 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Lay kernels `weight` (C, O / groups, KH, KW) down over a larger result: the gradient of `conv2d`."""
+    """Apply a transposed convolution with `weight` (C, O / groups, KH, KW) to images: the gradient of `conv2d`."""
     return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -659,7 +659,7 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Lay kernels `weight` (C, O / groups, KD, KH, KW) down in a larger result: the gradient of `conv3d`."""
+    """Apply a transposed convolution with `weight` (C, O / groups, KD, KH, KW) to volumes: the gradient of `conv3d`."""
     return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -779,7 +779,7 @@ def fold(
     input: Tensor, output_size: Ints | Sequence[int | None], kernel_size: Ints, dilation: Ints = 1,
     padding: Ints | str = 0, stride: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Put columns (N, C * KH * KW, L) back as images (N, C, *output_size), added up where windows overlap.
+    """Add columns (N, C * KH * KW, L) into images (N, C, *output_size), the transpose of `unfold`.
 
     Examples
     --------

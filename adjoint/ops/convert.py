@@ -25,19 +25,19 @@ from .shape import cast, clone, expand_p, reshape_p
 
 
 def concrete(x: TensorBase, what: str) -> Any:
-    """Return the tensor's value as a host array, or explain why it has none."""
+    """Return the tensor's value as an array on the CPU, or raise an error that says why it has none."""
     if modes.unusual and modes.local.observer is not None:
         modes.local.observer.read(x, what)
     return host(x.array, what)
 
 
 def values_of(array: Any, what: str) -> Any:
-    """Return a value as an array, wherever it lies, or explain why it is none."""
+    """Return a value as an array, on any device, or raise an error that says why there is none."""
     return array.concrete(what) if isinstance(array, Payload) else array  # type: ignore[attr-defined]
 
 
 def host(array: Any, what: str) -> Any:
-    """Return a value as a host array, or explain why it is none."""
+    """Return a value as an array on the CPU, or raise an error that says why it has none."""
     array = values_of(array, what)
     return array if isinstance(array, np.ndarray) else devices.place_array(array, devices.CPU)
 

@@ -18,7 +18,7 @@ from .memory import address_of, same_memory
 
 __all__: list[str] = []
 
-# Where a leaf that does not require grad at the moment keeps its node, with the hooks on it.
+# The attribute in which a leaf that currently does not require grad saves its node and the hooks on it.
 RESTING = "_resting_node"
 
 

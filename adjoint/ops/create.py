@@ -319,7 +319,7 @@ def _alias_of(obj: object, wanted: dtypes.dtype | None) -> Any:
 def frombuffer(
     buffer: Any, *, dtype: DTypeArg, count: int = -1, offset: int = 0, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a 1-d tensor that shares memory with an object that speaks the buffer protocol.
+    """Make a 1-d tensor that shares memory with an object that supports the buffer protocol.
 
     Examples
     --------
@@ -429,7 +429,7 @@ def dtype_of_out(out: Out, dtype: DTypeArg | object) -> Any:
 
 
 def put(out: Out, result: Tensor) -> Tensor:
-    """Put a factory's result into ``out=``, resized without a word."""
+    """Put a factory's result into ``out=``, resized without a warning."""
     if out is None:
         return result
     if out.array.shape != result.array.shape:
@@ -619,7 +619,7 @@ def empty_strided(
     size: Ints, stride: Ints, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make an unset tensor with the given strides, in elements."""
+    """Make an uninitialized tensor with the given strides, in elements."""
     _check_layout(layout)
     wanted = default() if dtype is None else as_dtype(dtype)
     module = devices.array_module(devices.as_device(device))
@@ -631,7 +631,7 @@ def empty_permuted(
     size: Ints, physical_layout: Any, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make an unset tensor whose dimensions lie in memory in the given order, outermost first."""
+    """Make an uninitialized tensor whose dimensions have the given order in memory, outermost first."""
     _check_layout(layout)
     shape, order = shape_from((size,)), shape_from((physical_layout,))
     if len(order) != len(shape):

@@ -1,4 +1,4 @@
-"""Tensors made like another tensor: ``zeros_like``, ``Tensor.new_zeros`` and their kin."""
+"""Tensors made like another tensor: ``zeros_like``, ``Tensor.new_zeros`` and related functions."""
 
 from __future__ import annotations
 
@@ -440,7 +440,7 @@ def new_empty_strided(
     input: Tensor, size: Ints, stride: Ints, *, dtype: DTypeArg = None, device: DeviceLike = None,
     requires_grad: bool = False, layout: LayoutArg = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make an unset tensor with the given strides, of the dtype and on the device of `input`."""
+    """Make an uninitialized tensor with the given strides, of the dtype and on the device of `input`."""
     wanted, place = like(input, dtype, device, layout)
     return empty_strided(size, stride, dtype=wanted, device=place, requires_grad=requires_grad)
 

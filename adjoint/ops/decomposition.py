@@ -1,7 +1,7 @@
-"""Matrices taken apart: Cholesky, QR, LU, LDL; singular values and eigenvalues are in `eigenvalues`.
+"""Matrix decompositions: Cholesky, QR, LU, LDL; singular values and eigenvalues are in `eigenvalues`.
 
-The vectors of a decomposition are free up to a sign or a phase, and within a subspace of equal values
-altogether: `degeneracy` says what that means for derivatives.
+The vectors of a decomposition are unique only up to a sign or a phase, and for equal values only up to a rotation of
+their subspace: `degeneracy` explains what that means for derivatives.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Out = None) -> Any:
 @autocasting
 @looped
 def geqrf(input: Tensor, *, out: Out = None) -> Any:
-    """Factor matrices into reflections and an upper triangle, as LAPACK keeps them."""
+    """Factor matrices into reflections and an upper triangle, in LAPACK's format."""
     check_matrices(input, "torch.geqrf", "input")
     note_read("geqrf", input)
     h, tau = _reflections(input.array)
@@ -508,7 +508,7 @@ def _check_pivot(pivot: bool, name: str) -> None:
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Out = None) -> Any:
-    """Factor matrices into L and U, packed into one, and pivots; tells which have a zero on U's diagonal."""
+    """Factor matrices into packed L and U, pivots, and a code that marks a zero on U's diagonal."""
     check_matrices(A, "torch.lu_factor")
     _check_pivot(pivot, "linalg.lu_factor")
     packed, pivots, info = lu_p(A)
@@ -624,7 +624,7 @@ def _sytrf(a: Array, hermitian: bool) -> Any:
 
 @looped
 def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Out = None) -> Any:
-    """Factor symmetric (or Hermitian) matrices, definite or not; tells where that failed."""
+    """Factor symmetric or Hermitian matrices, definite or not; also return codes that mark failures."""
     check_square(input, "torch.linalg.ldl_factor_ex")
     note_read("ldl_factor", input)
     packed, pivots, info = _ldl(input.detach().array, hermitian)

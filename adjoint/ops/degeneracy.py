@@ -1,12 +1,12 @@
 """Derivatives of eigenvectors and singular vectors at repeated values.
 
-Vectors of equal values are free up to a rotation among themselves. A gradient that would turn one choice into
+Vectors of equal values are unique only up to a rotation among themselves. A gradient that would turn one choice into
 another shows that the function depends on that choice: it has no derivative there, and its gradient is NaN. For
-a function that does not, the terms of such a pair are 0/0 with a limit, and the gradients that arrive tell the
-limit for functions of the matrix itself (`V @ diag(h(w)) @ V.T`, as roots, logarithms, projectors and polar
+a function that does not depend on it, the terms of such a pair are 0/0 with a limit. The incoming gradients determine
+the limit for functions of the matrix itself (`V @ diag(h(w)) @ V.T`, as roots, logarithms, projectors and polar
 factors are): with ``M`` the gradient in the basis of the vectors, the values receive ``h' M[i, i]`` and the vectors
-``h M[i, j]``, so that their ratio on the diagonal gives what is missing beside it. Where the ratio is not the
-same for all of the repeated values, nothing tells the limit, and the gradient is NaN rather than a guess.
+``h M[i, j]``, so their ratio on the diagonal gives the missing terms beside it. Where the ratio is not the
+same for all of the repeated values, the limit is unknown, and the gradient is NaN rather than a guess.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def within(equal: Value, moved: Any, skew: Value, slopes: Value | None) -> Value
     error = _total(block, np.abs(slopes - ratio * diagonal))
     fits = known & (error <= _share(moved) * _total(block, np.abs(slopes)))
     constant = _constant(block, slopes)
-    # All values of a group have the same flags, so that a column of them tells about pairs.
+    # All values of a group have the same flags, so a column of them is enough to decide about pairs.
     limit = where_p(column(fits), column(ratio) * moved, 0)
     told = column(fits | (known & constant)) | (column(constant) & (moved == 0))
     return where_p(pairs, where_p(told & ~_notable(skew, moved), limit, np.nan), 0)
@@ -126,5 +126,5 @@ def _eps(x: Value) -> float:
 
 
 def _share(x: Value) -> float:
-    """Return the relative error that a few operations may leave."""
+    """Return the relative error that is attributed to rounding."""
     return float(_eps(x) ** 0.75)

@@ -482,7 +482,7 @@ def conjugate_transpose(input: Tensor) -> Tensor:
 
 
 def movedim(input: Tensor, source: Ints, destination: Any) -> Tensor:
-    """Move dimensions to other places; the others keep their order.
+    """Move dimensions to other places; the order of the others does not change.
 
     Parameters
     ----------
@@ -530,7 +530,7 @@ def movedim(input: Tensor, source: Ints, destination: Any) -> Tensor:
 
 
 def moveaxis(input: Tensor, source: Ints, destination: Any) -> Tensor:
-    """Move dimensions to other places; the rest keep their order."""
+    """Move dimensions to other places; the order of the others does not change."""
     return movedim(input, source, destination)
 
 

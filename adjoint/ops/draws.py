@@ -1,7 +1,7 @@
 """Random numbers inside a batch: the same for all of its elements, different ones, or none at all.
 
-Every function goes through the batches that the program is in from the innermost outwards, as torch does, and each
-batch has its say: it refuses, draws once for all of its elements, or adds an axis to what is drawn.
+Every function goes through the active batches from the innermost outwards, as torch does. Each batch refuses,
+samples once for all of its elements, or adds an axis to the samples.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def refuse_out(out: Out) -> None:
 
 
 def batch_stream(stream: Any) -> Any:
-    """Return the stream to draw from inside the batches that the program is in, or refuse."""
+    """Return the stream to sample from inside the active batches, or refuse."""
     levels = batches()
     if any(level.randomness == "error" for level in levels):
         raise RuntimeError(_ERROR_MODE)
@@ -60,7 +60,7 @@ def batch_stream(stream: Any) -> Any:
 
 
 class BatchStream:
-    """A stream that draws other numbers for every element of some batches."""
+    """A stream that returns different numbers for every element of some batches."""
 
     def __init__(self, stream: Any, levels: list[Level]) -> None:
         self.stream, self.levels = stream, levels
@@ -71,11 +71,11 @@ class BatchStream:
         return lambda shape, *params: hidden(draw((*self.sizes, *shape), *params), self.levels)
 
     def bernoulli(self, p: Array | float, shape: Shape, dtype: Any) -> Any:
-        """Draw zeros and ones."""
+        """Return samples of zeros and ones."""
         return hidden(self.stream.bernoulli(p, (*self.sizes, *shape), dtype), self.levels)
 
     def permutation(self, n: int, dtype: Any = np.int64) -> Any:
-        """Draw a permutation for each element; those of the outermost batch come first."""
+        """Return a permutation for each element; those of the outermost batch come first."""
         drawn = np.empty((*self.sizes, n), dtype)
         for place in itertools.product(*map(range, self.sizes[::-1])):
             drawn[place[::-1]] = self.stream.permutation(n, dtype)
@@ -91,7 +91,7 @@ def hidden(value: object, levels: list[Level]) -> Any:
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Draw as if in no batch: each has had its say."""
+    """Sample as if in no batch: all of them have been handled already."""
     was, inside.levels = inside.levels, ()
     try:
         yield
@@ -114,9 +114,9 @@ def levels_of(tensor: Tensor) -> list[int]:
 
 
 def sampled(draw: Callable[..., Any], *tensors: Any) -> Any:
-    """Return what `draw` makes of the arrays of tensors: an array, or a tensor inside batches.
+    """Return the result of calling `draw` on the arrays of tensors: an array, or a tensor inside batches.
 
-    Batches that want other numbers for each element have an axis in front of what it is given.
+    Batches that need different numbers for each element have an axis in front of the arguments.
     """
     if not inside.levels or not batches():
         return draw(*(_memory(t) for t in tensors))
@@ -128,7 +128,7 @@ def sampled(draw: Callable[..., Any], *tensors: Any) -> Any:
 
 
 def checked(*parameters: Any) -> list[Level]:
-    """Return the batches that want other numbers for each element, or refuse to draw with these parameters."""
+    """Return the batches that need different numbers for each element, or refuse to sample with these parameters."""
     different: list[Level] = []
     for level in reversed(batches()):
         if level.randomness == "error":
@@ -143,7 +143,7 @@ def checked(*parameters: Any) -> list[Level]:
 def opened(tensor: Tensor, levels: list[Level], rank: int | None = None) -> Any:
     """Return the memory of a tensor with one axis in front for each of some batches, and no other batch's.
 
-    A number of dimensions behind them may be asked for: axes of size 1 are put in between.
+    A number of dimensions behind them may be given by `rank`: axes of size 1 are put in between.
     """
     numbers, own = [level.number for level in levels], levels_of(tensor)
     array = _memory(tensor)[tuple(slice(None) if number in numbers else 0 for number in own)]
@@ -165,7 +165,7 @@ def _memory(tensor: Tensor) -> Any:
 
 
 def sampled_like(draw: Callable[[Any], Any], tensor: Tensor) -> Any:
-    """Return what `draw` makes of the memory of a tensor, of which only shape and strides matter."""
+    """Return the result of calling `draw` on the memory of a tensor, of which only shape and strides matter."""
     different = checked()
     memory = opened(tensor, different)
     with outside():
@@ -175,7 +175,7 @@ def sampled_like(draw: Callable[[Any], Any], tensor: Tensor) -> Any:
 def refill(draw: Callable[..., Any], written: Any, *parameters: Any) -> Any:
     """Return the batch that an in-place random op leaves in a tensor; None if the tensor is no batch.
 
-    `draw` takes an array to fill, which lies as the tensor does, and the arrays of the parameters.
+    `draw` takes an array to fill, which has the memory layout of the tensor, and the arrays of the parameters.
     """
     own, rest = levels_of(written), [levels_of(p) for p in parameters]
     axes: list[Level] = []
@@ -213,7 +213,7 @@ def refill(draw: Callable[..., Any], written: Any, *parameters: Any) -> Any:
 
 
 def _lying_like(array: Array) -> Any:
-    """Return an unset array whose elements lie as those of another, unless several of them lie at one place."""
+    """Return an uninitialized array with another's strides, or a dense one if several of its elements share memory."""
     steps = strides_of(array)
     if any(step == 0 and n > 1 for step, n in zip(steps, array.shape, strict=True)):
         return module_of(array).empty(array.shape, array.dtype)

@@ -1,4 +1,4 @@
-"""Dropout: zeros at random places, with the noise that torch draws for the same seed."""
+"""Dropout: zeros at random places, with the same random numbers as torch for the same seed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _check(p: float) -> None:
 
 
 def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:
-    """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
+    """Return ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
     array: Any = input.array
     base: Any = array.memory() if isinstance(array, Payload) else array
     own = shape is None
@@ -46,7 +46,7 @@ def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> An
 
 
 def _kept_there(stream: Any, keep: float, shape: tuple[int, ...], dtype: DType, place: Any) -> Any:
-    """Draw for another device: there, by a seed from here; a compiled program lets the device draw too."""
+    """Sample on another device, by a seed from the CPU's generator; compiled programs sample on the device too."""
     if devices.sampled(place, "bernoulli", shape, dtype):
         return devices.random(place, "bernoulli", shape, dtype, int(stream.random((1,), np.int64)[0]), keep)
     return devices.place_array(stream.bernoulli(keep, shape, dtype), place)
@@ -60,7 +60,7 @@ def _feature_shape(input: Tensor) -> tuple[int, ...]:
 
 
 def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Tensor:
-    """Zero elements, or whole features, with probability `p`, and scale the rest up."""
+    """Zero elements, or whole features, with probability `p`, and scale the others up."""
     _check(p)
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input
@@ -88,7 +88,7 @@ def _scaled(noise: Any, keep: float) -> Any:
 
 
 def _affine(noise: Array, p: float) -> tuple[Any, Any]:
-    """Return the factor and the shift that drop to the least value of SELU and keep mean and variance."""
+    """Return the scale and shift that map dropped elements to the infimum of SELU and preserve mean and variance."""
     real = noise.dtype.type
     scale = 1.0 / math.sqrt((_SELU_LEAST**2 * p + 1) * (1 - p))
     shift = (noise - real(1)) * real(_SELU_LEAST * scale) + real(_SELU_LEAST * scale * p)
@@ -96,7 +96,7 @@ def _affine(noise: Array, p: float) -> tuple[Any, Any]:
 
 
 def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features: bool) -> Tensor:
-    """Drop to the least value of SELU, and keep mean and variance."""
+    """Set dropped elements to the infimum of SELU, and preserve mean and variance."""
     _check(p)
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input
@@ -150,12 +150,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Replace elements at random by the least value of `selu`, keeping mean and variance."""
+    """Replace random elements by the infimum of `selu`, and preserve mean and variance."""
     return drop_alpha(input, p, training, inplace, False)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Replace whole channels at random by the least value of `selu`, keeping mean and variance."""
+    """Replace random channels by the infimum of `selu`, and preserve mean and variance."""
     return drop_alpha(input, p, training, inplace, True)
 
 

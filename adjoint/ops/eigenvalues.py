@@ -377,6 +377,6 @@ def eig(input: Tensor, *, out: Out = None) -> Any:
 
 
 def eigvals(input: Tensor, *, out: Out = None) -> Tensor:
-    """Find the eigenvalues of square matrices, complex."""
+    """Compute the eigenvalues of square matrices, complex."""
     check_square(input, "linalg.eigvals")
     return into(out, eig_p(input)[0])

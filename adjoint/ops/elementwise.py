@@ -100,7 +100,7 @@ neg_ = inplace(
 
 
 def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], expected: int) -> tuple[Any, ...]:
-    """Return what was given in PyTorch's older order, a number before the tensors: ``x.add_(2, y)``."""
+    """Return the arguments of PyTorch's older order, a number before the tensors: ``x.add_(2, y)``."""
     if len(given) != expected + 1 or isinstance(given[0], TensorBase) or not isinstance(given[1], TensorBase):
         raise TypeError(f"{name}() takes {expected + 1} positional arguments but {len(given) + 1} were given")
     tensors = ", ".join(f"Tensor {operand}" for operand in operands.split())
@@ -482,19 +482,19 @@ def floor_divide(input: Tensor, other: Tensor | Number, *, out: Out = None) -> T
 
 
 def rfloordiv(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other // input``."""
+    """Return ``other // input``."""
     result = answered("__rfloordiv__", (input, other))
     return div_floor_p(other, input) if result is NotImplemented else result
 
 
 def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return the rest of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
+    """Return the remainder of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
     require_any(input, other, "remainder")
     return into(out, remainder_p(input, other))
 
 
 def rremainder(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other % input``."""
+    """Return ``other % input``."""
     result = answered("__rmod__", (input, other))
     return remainder_p(other, input) if result is NotImplemented else result
 
@@ -794,7 +794,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Out = None
     end : Tensor
         Value for weight 1, of the dtype of `input` and broadcast with it.
     weight : Tensor or number
-        Fraction of the way from `input` to `end`; may lie outside of 0 to 1.
+        Fraction of the way from `input` to `end`; may be outside of 0 to 1.
     out : Tensor, optional
         Tensor to write the result to.
 
@@ -829,7 +829,7 @@ def lerp_(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     end : Tensor
         Value for weight 1, of the dtype of `input` and broadcast with it.
     weight : Tensor or number
-        Fraction of the way from `input` to `end`; may lie outside of 0 to 1.
+        Fraction of the way from `input` to `end`; may be outside of 0 to 1.
 
     Returns
     -------
@@ -1150,17 +1150,17 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
 
 
 def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Overwrite every element with what a Python function makes of it: slow, on the host, unrecorded."""
+    """Overwrite every element with the result of a Python function of it: slow, on the CPU, unrecorded."""
     return map2_(input, None, None, lambda a, *_: callable(a))
 
 
 def map_(input: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Overwrite every element with what a Python function makes of it and that of `other`."""
+    """Overwrite every element with the result of a Python function of it and that of `other`."""
     return map2_(input, other, None, lambda a, b, _: callable(a, b))
 
 
 def map2_(input: Tensor, x: Any, y: Any, callable: Callable[..., Any]) -> Tensor:
-    """Overwrite every element with what a Python function makes of it and those of `x` and `y`."""
+    """Overwrite every element with the result of a Python function of it and those of `x` and `y`."""
     if any(v is not None and v.requires_grad for v in (input, x, y)):
         raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_()")
     shape = input.shape

@@ -100,7 +100,7 @@ def _embedding_batch(x: Value, i: Value, padding: int, by_frequency: bool) -> Va
 
 
 def keep_gradient_sparse(weight: Tensor, indices: Tensor, padding: int) -> None:
-    """Let the ``.grad`` of a table that is a leaf have only the rows that are looked up."""
+    """Store only the rows that are looked up in the ``.grad`` of a table that is a leaf."""
     known = not isinstance(indices.array, Payload) and device_of(indices.array) == CPU
     if known and modes.is_grad_enabled() and type(weight.node) is AccumulateGrad:
         from ..sparse.functions import keep_rows  # a sparse tensor is made of tensors, which import this module
@@ -115,7 +115,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Copy the rows of `weight` that `indices` name; the row `padding_idx` gets no gradient.
+    """Copy the rows of `weight` at `indices`; the row `padding_idx` gets no gradient.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def _checked(target: Any, classes: int, ignored: object) -> tuple[Array, int]:
 def _picked(x: Any, target: Any, ignored: object) -> tuple[Array, int]:
     """Return the negated element of each sample's class, and how many samples are skipped.
 
-    Classes lie along axis 1, or 0 of a single sample.
+    Classes are along axis 1, or 0 of a single sample.
     """
     xp = module_of(x)
     axis = 1 if x.ndim > 1 else 0
@@ -66,7 +66,7 @@ def _picked(x: Any, target: Any, ignored: object) -> tuple[Array, int]:
 
 
 def _nll(x: Any, target: Any, ignored: object, reduction: int) -> Any:
-    if isinstance(target, Payload):  # in words that programs can be made of, without a look at the labels
+    if isinstance(target, Payload):  # by primitives that can be traced, without a look at the labels
         losses = where_p(target == ignored, 0, -_flat(Row((1,)).at(x, _column(target))))
         return _reduced(losses, target, ignored, reduction)
     out, skipped = _picked(x, target, ignored)
@@ -107,7 +107,7 @@ def _nll_jvp(tangents: Tangents, inputs: Inputs, out: Value, params: Params) -> 
 
 
 def _nll_batch(x: Value, target: Value, ignored: object, reduction: Any) -> Value:
-    """Fold the batch of a vmap into the samples; each keeps a mean of its own."""
+    """Fold the batch of a vmap into the samples; each element of the batch gets its own mean."""
     size, single = x.shape[0], x.ndim == 2
     if single:
         rows, labels, shape = x, reshape_p(target, (size,)), (size,)
@@ -224,7 +224,7 @@ def _counted(target: Any, ignored: object, dtype: Any) -> Value:
 def _cross_entropy(x: Any, target: Any, ignored: float, reduction: int, wide: bool) -> tuple[Any, ...]:
     """Return the loss, the logsumexp of each row, and how many rows count.
 
-    With `wide` the loss of rows in half precision is in single, as autocast wants it.
+    With `wide` the loss of rows in half precision is in single, as autocast requires.
     """
     if isinstance(target, Payload):
         losses = _flat(class_loss_p(x, _column(target), 1, ignored, False, False))
@@ -488,7 +488,7 @@ def cross_entropy(
 
 
 def _is_widened(input: Tensor) -> bool:
-    """Return whether autocast wants single precision of rows, which kernels compute in anyway."""
+    """Return whether autocast requires single precision of rows, which kernels compute in anyway."""
     return input.device.type in modes.local.autocast_on and lifting(False) is False
 
 
@@ -506,7 +506,7 @@ def linear_cross_entropy(
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
     label_smoothing: float = 0.0, options: object = None,
 ) -> Tensor:  # fmt: skip
-    """Take the cross entropy of ``linear(input, linear_weight, linear_bias)`` and `target`.
+    """Return the cross entropy of ``linear(input, linear_weight, linear_bias)`` and `target`.
 
     `options`, torch's ways to save memory, change nothing here.
     """

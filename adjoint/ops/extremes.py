@@ -60,7 +60,7 @@ def _refuse_all_of_none(name: str, x: Value, kind: type[Exception] = RuntimeErro
         )
 
 
-# --- Largest and smallest, shared out among equals ----------------------------------------------------------
+# --- Largest and smallest: equal elements split the gradient ------------------------------------------------
 
 
 def _amax(x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -636,7 +636,7 @@ def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
+    """Return the median of the elements that are not NaN; with `dim`, values and indices."""
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
@@ -682,7 +682,7 @@ def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the commonest element along `dim` and a place where it is."""
+    """Return the most frequent element along `dim` and the index of one occurrence."""
     dim, keepdim = either(dim, axis, -1), keepdims or keepdim
     return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
 
@@ -695,7 +695,7 @@ def quantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the values below which a part `q` of the elements lies, of all or along `dim`.
+    """Return quantiles: the values below which a fraction `q` of the elements is, of all or along `dim`.
 
     The rank of a quantile among n sorted elements is ``q (n - 1)``; between two ranks `interpolation` decides. If there
     is a NaN, the quantile is NaN.
@@ -739,7 +739,7 @@ def nanquantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Find quantiles of the elements that are not NaN."""
+    """Return quantiles of the elements that are not NaN."""
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 

@@ -518,7 +518,7 @@ def fftfreq(
     n: int, d: float = 1.0, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the frequencies that ``fft`` of `n` values, `d` apart, has.
+    """Return the frequencies of ``fft`` for `n` values at distance `d`.
 
     Examples
     --------
@@ -535,7 +535,7 @@ def rfftfreq(
     n: int, d: float = 1.0, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the frequencies that ``rfft`` of `n` values, `d` apart, has."""
+    """Return the frequencies of ``rfft`` for `n` values at distance `d`."""
     return _frequencies(np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad, out)
 
 

@@ -39,25 +39,25 @@ gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
 
 
 def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Take the size of `input` and the sign of `other`."""
+    """Return the absolute value of `input` with the sign of `other`."""
     require_tensor(input, "input", "copysign")
     return into(out, copysign_p(input, other))
 
 
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the next floating-point number after `input` in the direction of `other`."""
+    """Return the next floating-point number after `input` in the direction of `other`."""
     require_pair(input, other, "nextafter")
     return into(out, nextafter_p(input, other))
 
 
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take 0 below zero, 1 above it and `values` at it."""
+    """Return 0 below zero, 1 above it and `values` at it."""
     _check_heaviside(input, values, "heaviside")
     return into(out, heaviside_p(input, values))
 
 
 def heaviside_(input: Tensor, values: Tensor) -> Tensor:
-    """Take 0 below zero, 1 above it and `values` at it, in place."""
+    """Return 0 below zero, 1 above it and `values` at it, in place."""
     _check_heaviside(input, values, "heaviside_")
     return _heaviside_(input, values)
 
@@ -69,13 +69,13 @@ def _check_heaviside(input: Tensor, values: Tensor, op: str) -> None:
 
 
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the greatest common divisor of integers."""
+    """Return the greatest common divisor of integers."""
     require_pair(input, other, "gcd")
     return into(out, gcd_p(input, other))
 
 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the least common multiple of integers."""
+    """Return the least common multiple of integers."""
     require_pair(input, other, "lcm")
     return into(out, lcm_p(input, other))
 

@@ -22,7 +22,7 @@ from .index import index_batch, index_p, unindex_p
 from .piecewise import where_p
 from .shape import broadcast_tensors, cast_p, expand_p, reshape, reshape_p
 
-# What is a function of adjoint too; the rest are for other packages.
+# The functions that adjoint exports; the others are for other packages.
 __all__ = ["gather", "masked_select", "take", "take_along_dim"]
 _ALL = slice(None)
 

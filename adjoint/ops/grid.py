@@ -88,7 +88,7 @@ def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: 
 
 
 def _bounded(place: Tensor, weight: Tensor, n: int) -> Neighbour:
-    """Return a pixel's index, its weight, and whether it lies inside of the image; what does not weighs nothing."""
+    """Return a pixel's index, its weight (zero outside of the image), and whether it is inside."""
     inside = (place >= 0) & (place <= n - 1)
     return cast_p(where_p(inside, place, 0), _INTEGER), where_p(inside, weight, weight * 0), inside
 
@@ -104,7 +104,7 @@ def _along(grid: Value, size: Any, neighbours: Any, *how: Any) -> list[list[Neig
 
 
 def _place(corner: Any, size: Any, channels: int) -> Value:
-    """Return where in its flattened image a corner lies, for each channel."""
+    """Return the index of a corner in its flattened image, for each channel."""
     place = corner[0][0]
     for n, (p, *_) in zip(size[1:], corner[1:], strict=True):
         place = place * n + p

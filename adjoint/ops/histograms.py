@@ -183,7 +183,7 @@ def _histogram(
 
 
 def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
-    """Return how many points, or how much of their weights, lie in each box, its last edge included."""
+    """Return how many points, or how much of their weights, are in each box, including its last edge."""
     xp = module_of(points)
     inside = xp.ones(points.shape[0], bool)
     box = xp.zeros(points.shape[0], np.int64)

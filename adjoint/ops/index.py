@@ -143,7 +143,7 @@ def numpy_index(indexes: tuple[Array, ...], spec: Spec) -> tuple[slice | Array, 
 
 
 def beside(x: Any, i: object) -> Any:
-    """Return an index where `x` is: lists and masks of the host also index what lies on a GPU."""
+    """Return an index on the device of `x`: lists and masks on the CPU may also index arrays on a GPU."""
     return i if type(i) is type(x) else place_array(i, device_of(x))
 
 
@@ -266,6 +266,6 @@ def move_indexed(x: Value, first: int, count: int, back: bool = False) -> Value:
 
 
 def indexed_at(spec: tuple[int, ...]) -> int:
-    """Return before which dimension the indexed ones stand in the result: 0 if they lie apart."""
+    """Return the dimension of the result before which the indexed ones are placed: 0 if they are not adjacent."""
     places = [i for i, k in enumerate(spec) if k >= 0]
     return places[0] if places[-1] - places[0] == len(places) - 1 else 0

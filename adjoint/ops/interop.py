@@ -62,7 +62,7 @@ def _public(name: str) -> Callable[..., Any] | None:
 
 
 def from_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer NumPy's ufunc protocol: ``np.sin(t)`` and ``ndarray * t`` record as ``sin(t)`` does.
+    """Implement NumPy's ufunc protocol: ``np.sin(t)`` and ``ndarray * t`` record as ``sin(t)`` does.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _operand(value: object) -> Any:
 
 
 def _less_common(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a ufunc that is no primitive's kernel, or a method other than the call."""
+    """Handle a ufunc that is no primitive's kernel, or a method other than the call."""
     operands = [_operand(v) for v in inputs]
     dtype = kwargs.pop("dtype", None) if set(kwargs) <= {"dtype", "axis", "keepdims"} else None
     if dtype is not None:
@@ -198,8 +198,8 @@ def _into_out(out: Value, result: Value) -> Value:
 
 
 def from_function(func: Kernel, args: Any, kwargs: Any) -> Any:
-    """Answer NumPy's function protocol with the recording op of the same meaning, or on plain arrays."""
-    # It gathers all modules, and few programs need it.
+    """Implement NumPy's function protocol by the recording op of the same meaning, or on plain arrays."""
+    # Imported late: it imports all modules, and only a small part of programs needs it.
     from . import numpy_functions
 
     return numpy_functions.call(func, args, kwargs)
@@ -221,12 +221,12 @@ def export(x: TensorBase, **kwargs: Any) -> Any:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return the tensor's memory as a DLPack capsule; objects that speak DLPack need no capsule."""
+    """Return the tensor's memory as a DLPack capsule; libraries that support DLPack need no capsule."""
     return export(tensor)
 
 
 class _Capsule:
-    """A capsule on its way into NumPy or CuPy, which want an object that makes one."""
+    """A capsule to be passed to NumPy or CuPy, which require an object that makes one."""
 
     def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
         self.capsule, self.device = capsule, device
@@ -239,7 +239,7 @@ class _Capsule:
 
 
 def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
-    """Make a tensor that shares the memory of any object that speaks DLPack.
+    """Make a tensor that shares the memory of any object that supports DLPack.
 
     Memory that the producer marks as read-only refuses writes here too.
 

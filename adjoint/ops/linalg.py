@@ -137,7 +137,7 @@ def outs(result: Any, found: tuple[Any, ...], out: Any) -> Any:
     return result(found if out is None else tuple(into(o, f) for o, f in zip(out, found)))
 
 
-# --- LU, which also tells what is wrong with a matrix ---------------------------------------------
+# --- LU, which also reports what is wrong with a matrix -------------------------------------------
 
 
 def lu_of(x: Any) -> tuple[Any, Any, Any]:
@@ -275,7 +275,7 @@ def inv(A: Tensor, *, out: Out = None) -> Tensor:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Out = None) -> Any:
-    """Invert square matrices, and tell where that failed instead of raising."""
+    """Invert square matrices, and return codes that mark failures instead of raising."""
     check_square(A, "linalg.inv")
     return outs(return_types.linalg_inv_ex, (inv_p(A, check_errors), _info(A)), out)
 
@@ -369,7 +369,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Out = None) -> Tensor
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Out = None) -> Any:
-    """Solve systems of equations, and tell where that failed instead of raising."""
+    """Solve systems of equations, and return codes that mark failures instead of raising."""
     return outs(return_types.linalg_solve_ex, (_solution(A, B, left, check_errors), _info(A)), out)
 
 

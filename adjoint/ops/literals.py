@@ -218,8 +218,8 @@ def _filled_from(data: object, dtype: dtypes.dtype) -> Value:
 
 def narrowed(array: Array, dtype: DType) -> Array:
     """Return floats as narrower ones, too large ones as inf."""
-    # Setting NumPy's error state costs more than a small conversion; adjoint's filter keeps it quiet,
-    # and where the program has made warnings errors, the conversion is done again.
+    # Setting NumPy's error state costs more than a small conversion. adjoint's filter hides the warning;
+    # if the program has turned warnings into errors, the conversion is done again.
     try:
         return array.astype(dtype)
     except RuntimeWarning:

@@ -1,7 +1,7 @@
 """Losses of values and of labels: from squared error to cross entropy and margins.
 
-A loss that compares element by element is one primitive: value, slope and reduction together, so that a
-training step keeps its two inputs and nothing else. The rest is plain Python over other ops.
+A loss that compares element by element is one primitive for value, slope and reduction together. A training step
+then saves only its two inputs. The other losses are plain Python over other ops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NONE, MEAN, SUM = 0, 1, 2
 
 
 class Code(int):
-    """The number of a reduction, as functions of the namespace `torch` are told it; others are told its name."""
+    """The number of a reduction: functions of the namespace `torch` receive it, others receive the reduction's name."""
 
 
 log1p_exp = by_name["log1p_exp"]
@@ -59,7 +59,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
 
 
 def reduced(values: Tensor, code: int) -> Tensor:
-    """Return the losses of all elements as they are, their mean, or their sum."""
+    """Return the losses of all elements unreduced, their mean, or their sum."""
     if code == MEAN:
         return mean_all_p(values) if values.array.dtype.kind in "fc" else mean(values)  # which refuses integers
     return values if code == NONE else sum_all_p(values)

@@ -1,4 +1,4 @@
-"""Losses that ask for a margin: between classes, between pairs, between triplets."""
+"""Margin losses: between classes, between pairs, between triplets."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _check_margin_labels(target: Tensor, name: str) -> None:
 
 
 def _check_range(labels: Array, low: int, high: int) -> None:
-    """Raise if a label is out of bounds; a GPU notes that by itself, when it gathers by it."""
+    """Raise if a label is out of bounds; on a GPU the kernel that gathers by it does."""
     if not isinstance(labels, Payload) and device_of(labels) == CPU and outlier(labels, low, high) is not None:
         raise RuntimeError("target out of range")
 
@@ -237,7 +237,7 @@ def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[..., Tensor] | None = None,
     margin: float = 1.0, swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Take the triplet loss with a distance of one's own; without one, with `pairwise_distance`."""
+    """Return the triplet loss with a distance of one's own; without one, with `pairwise_distance`."""
     code = reduction_of(reduction)
     distance = pairwise_distance if distance_function is None else distance_function
     if margin <= 0:

@@ -274,13 +274,13 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Out = No
     return fold(decomposition.lu_solve(LU_data, LU_pivots, input, out=out), "LinalgLuSolveBackward0", LU_data, input)
 
 
-# --- Few of many ----------------------------------------------------------------------------------
+# --- The largest few eigenvalues or singular values --------------------------------------------------
 
 
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None,
 ) -> tuple[Tensor, Any, Tensor]:  # fmt: skip
-    """Find the first `q` singular values and vectors of large matrices, by a random projection."""
+    """Compute the first `q` singular values and vectors of large matrices, by a random projection."""
     from .random import randn
 
     q, niter = 6 if q is None else q, 2 if niter is None else niter
@@ -304,7 +304,7 @@ def lobpcg(
     method: str | None = None, tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None,
     ortho_bparams: Any = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Find the `k` largest (or smallest) eigenvalues and their vectors of a symmetric positive-definite problem.
+    """Compute the `k` largest (or smallest) eigenvalues and their vectors of a symmetric positive-definite problem.
 
     All of them are computed and most dropped: exact, and fast enough for matrices that fit into memory.
     """
@@ -329,7 +329,7 @@ def lobpcg(
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Any, Tensor]:
-    """Find the first `q` principal directions of the rows of a matrix."""
+    """Compute the first `q` principal directions of the rows of a matrix."""
     m, n = A.array.shape[-2:]
     if q is None:
         q = min(6, m, n)

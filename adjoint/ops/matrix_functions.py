@@ -351,7 +351,7 @@ def matrix_rank(
 
 
 def cond(input: Tensor, p: Any = None, *, out: Out = None) -> Tensor:
-    """Measure how near to singular matrices are: the ratio of their norm and that of their inverse."""
+    """Compute the condition number of matrices: the norm times the norm of the inverse."""
     from .eigenvalues import svdvals
 
     check_matrices(input, "linalg.cond")
@@ -376,7 +376,7 @@ def cond(input: Tensor, p: Any = None, *, out: Out = None) -> Tensor:
 
 @autocasting
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Out = None, axis: int | None = None) -> Tensor:
-    """Take the dot products of vectors along `dim`; the first is conjugated."""
+    """Return the dot products of vectors along `dim`; the first is conjugated."""
     dim = dim if axis is None else either(dim, axis, -1)
     if of(x.array.dtype).category < 2 or of(y.array.dtype).category < 2:
         bad = x if of(x.array.dtype).category < 2 else y
@@ -394,7 +394,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Out = None, axis: int | 
 
 @autocasting
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Out = None, axis: int | None = None) -> Tensor:
-    """Take the vector product along a dim of size 3."""
+    """Return the cross product along a dimension of size 3."""
     dim = dim if axis is None else either(dim, axis, -1)
     return cross_along(input, other, dim, out)
 

@@ -118,7 +118,7 @@ def vector_norm(
     ord : float, default 2
         Order: any number, ``inf`` (largest absolute value), ``-inf`` (smallest) or 0 (count of nonzero elements).
     dim : int or tuple of int, optional
-        Dimensions that the vectors lie along. By default all elements are one vector.
+        Dimensions that hold the elements of a vector. By default all elements are one vector.
     keepdim : bool, default False
         Whether to leave the reduced dimensions in the result, with size 1.
     dtype : dtype, optional
@@ -174,7 +174,7 @@ def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: object = None,
     out: Tensor | None = None, axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
+    """Compute a matrix norm: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
     dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     a = input.array
     if of(a.dtype).category < 2:
@@ -337,7 +337,7 @@ def frobenius_norm(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Measure the length of all elements, or of those along `dim`."""
+    """Compute the 2-norm of all elements, or of those along `dim`."""
     dim, keepdim = either(dim, axis), keepdim or keepdims
     if dim is None:
         raise missing("frobenius_norm", "dim")
@@ -348,13 +348,13 @@ def nuclear_norm(
     input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Add up the singular values of matrices."""
+    """Return the sum of the singular values of matrices."""
     dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None = None) -> Tensor:
-    """Measure the `pow`-norm of each part of `v` along `dim`; of the whole where `dim` is -1."""
+    """Compute the `pow`-norm of each part of `v` along `dim`; of the whole where `dim` is -1."""
     dim = either(dim, axis, 0)
     if dim == -1:
         return norm(v, pow)
@@ -374,7 +374,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None =
 
 @autocasting
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
-    """Measure the difference of two tensors by the `p`-norm."""
+    """Compute the `p`-norm of the difference of two tensors."""
     difference = sub_p(input, other)
     found = vector_norm_p(difference, float(p), tuple(range(difference.array.ndim)), False)
     return fold(found, "DistBackward0", input, other, p=p, self=(0,), other=(1,))
@@ -511,7 +511,7 @@ def _distances(difference: Tensor, p: float, axis: int) -> Tensor:
 
 @autocasting
 def pdist(input: Tensor, p: Number = 2) -> Tensor:
-    """Measure the distances of all pairs of rows, the first with the second, the third, and so on."""
+    """Compute the distances of all pairs of rows, the first with the second, the third, and so on."""
     a = input.array
     if a.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {a.ndim}D")
@@ -537,7 +537,7 @@ def renorm(
     out: Tensor | None = None,
     axis: int | None = None,
 ) -> Tensor:
-    """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`."""
+    """Scale the parts of `input` along `dim` whose `p`-norm is more than `maxnorm` down to it."""
     dim = either(dim, axis)
     a = input.array
     if not p > 0:
@@ -561,7 +561,7 @@ def renorm(
 def renorm_(
     input: Tensor, p: Number, dim: int | None = None, maxnorm: Number = None, *, axis: int | None = None
 ) -> Tensor:
-    """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`, in place."""
+    """Scale the parts of `input` along `dim` whose `p`-norm is more than `maxnorm` down to it, in place."""
     dim = either(dim, axis)
     return input.copy_(renorm(input.clone(), p, dim, maxnorm))
 
@@ -572,7 +572,7 @@ def renorm_(
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """Measure how the rows of `input` vary together; columns are observations.
+    """Compute the covariance matrix of the rows of `input`; columns are observations.
 
     Examples
     --------
@@ -650,7 +650,7 @@ def _observation_weights(fweights: Any, aweights: Any, count: int) -> Any:
 
 
 def corrcoef(input: Tensor) -> Tensor:
-    """Measure how the rows of `input` vary together, on a scale from -1 to 1."""
+    """Compute the correlation matrix of the rows of `input`; columns are observations."""
     if input.array.ndim > 2:
         raise RuntimeError(
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "

@@ -202,7 +202,7 @@ class UntypedStorage:
         return self.clone()
 
     def cpu(self) -> UntypedStorage:
-        """Return the storage in the host's memory."""
+        """Return the storage in CPU memory."""
         made: UntypedStorage = object.__new__(type(self))
         made._bytes = devices.place_array(self._bytes, devices.CPU)
         return made
@@ -216,7 +216,7 @@ class UntypedStorage:
         return f"{printing.PACKAGE}.storage.UntypedStorage"
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Give this object another number of bytes; tensors go on looking at the memory that they have."""
+        """Give this object another number of bytes; existing tensors use the same memory as before."""
         grown = devices.module_of(self._bytes).zeros(size, np.uint8)
         kept = min(size, int(self._bytes.size))
         grown[:kept] = self._bytes[:kept]
@@ -325,7 +325,7 @@ class TypedStorage:
         return self
 
     def resize_(self, size: int) -> TypedStorage:
-        """Give this object another number of elements; tensors go on looking at the memory that they have."""
+        """Give this object another number of elements; existing tensors use the same memory as before."""
         self._untyped_storage.resize_(size * self.dtype.itemsize)
         return self
 
@@ -337,7 +337,7 @@ class TypedStorage:
         return self.clone()
 
     def cpu(self) -> TypedStorage:
-        """Return the storage in the host's memory."""
+        """Return the storage in CPU memory."""
         return TypedStorage(self._untyped_storage.cpu(), self.dtype)
 
     def _to(self, dtype: dtypes.dtype) -> TypedStorage:
@@ -431,7 +431,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Make `input` forget its history."""
+    """Detach `input` from its history, in place."""
     return input.detach_()
 
 
@@ -671,7 +671,7 @@ def is_set_to(input: Tensor, tensor: Tensor) -> bool:
 
 
 def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """Return the dimensions in the order in which they lie in memory, outermost first."""
+    """Return the dimensions in the order of their strides in memory, outermost first."""
     return layout.dense_order(tuple(input.array.shape), layout.strides_of(input.array))
 
 
@@ -715,7 +715,7 @@ def shared_memory_of(array: Array) -> mmap.mmap | None:
 
 
 def is_shared(input: Value) -> bool:
-    """Return whether a tensor, or an array, lies in memory that processes share."""
+    """Return whether a tensor, or an array, is in memory that several processes share."""
     return shared_memory_of(input.array if isinstance(input, TensorBase) else input) is not None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import signatures
 
-if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and editors read
+if TYPE_CHECKING:  # what the code below does, in a form that type checkers and editors understand
     from .activation import *
     from .adaptive_pooling import *
     from .arrange import *

@@ -1,4 +1,4 @@
-"""Functions of layers as ``torch.NAME`` has them: other orders of arguments than torch.nn.functional's.
+"""Functions of layers as ``torch.NAME`` has them: their argument order differs from torch.nn.functional's.
 
 Reductions are numbers here (0 none, 1 mean, 2 sum), and what is computed on the way comes back too.
 """
@@ -65,27 +65,27 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Replace elements at random by the least value of `selu`, keeping mean and variance."""
+    """Replace random elements by the infimum of `selu`, and preserve mean and variance."""
     return drop_alpha(input, _chance(p), train, False, False)
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Take `alpha_dropout` in place."""
+    """Apply `alpha_dropout` in place."""
     return drop_alpha(input, _chance(p), train, True, False)
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Replace whole channels at random by the least value of `selu`, keeping mean and variance."""
+    """Replace random channels by the infimum of `selu`, and preserve mean and variance."""
     return drop_alpha(input, _chance(p), train, False, True)
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Take `feature_alpha_dropout` in place."""
+    """Apply `feature_alpha_dropout` in place."""
     return drop_alpha(input, _chance(p), train, True, True)
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Return the result of dropout, and where elements were kept."""
+    """Return the result of dropout, and a mask of the elements that were not dropped."""
     if math.prod(input.array.shape) == 0 or train is False:
         return input.clone(), beside(np.ones(tuple(input.array.shape), bool), input)
     mask = wrap(kept(input, 1 - _chance(p)) != 0)
@@ -100,7 +100,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Bring the last dimensions to mean 0 and variance 1, then scale and shift."""
+    """Normalize the last dimensions to mean 0 and variance 1, then scale and shift."""
     return norm.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -200,7 +200,7 @@ def _safe_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor
 
 
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """Return the gradient of `native_dropout` from what it kept."""
+    """Return the gradient of `native_dropout` from the mask that it returned."""
     return mul_p(mul_p(grad_output, cast_p(mask, grad_output.array.dtype)), scale)
 
 

@@ -540,7 +540,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
     p : float, default 2.0
         Exponent of the norm.
     dim : int or tuple of ints, default 1
-        Dimensions along which the vectors lie.
+        Dimensions that hold the elements of a vector.
     eps : float, default 1e-12
         Smaller norms are taken as this, so that zero vectors stay zero.
     out : Tensor, optional
@@ -574,7 +574,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *
     x2 : Tensor
         Vectors, broadcast with `x1`.
     dim : int, default 1
-        Dimension along which the vectors lie.
+        Dimension that holds the elements of a vector.
     eps : float, default 1e-8
         Smaller lengths are taken as this.
 

@@ -68,7 +68,7 @@ def _plain(value: Any) -> Any:
 
 
 def implements(*functions: Kernel) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register what answers a NumPy function."""
+    """Register the implementation of a NumPy function."""
 
     def register(answer: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
@@ -481,7 +481,7 @@ def _clip(
 
 
 def _plainly(name: str, *functions: Kernel) -> None:
-    """Let an op of one tensor answer functions of one array."""
+    """Let an op of one tensor implement NumPy functions of one array."""
 
     @implements(*functions)
     def answer(a: ArrayLike, out: Value | None = None) -> Any:
@@ -597,7 +597,7 @@ def _einsum(*operands: Any, out: Value | None = None, optimize: Any = False, **k
 def _cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Dims = None) -> Any:
     if axis is None and (axisa, axisb, axisc) != (-1, -1, -1):
         raise _Unsupported
-    # Broadcasts, as linalg.cross does, and takes the last axis unless told.
+    # Broadcasts, as linalg.cross does, and uses the last axis by default.
     x, y = ops.broadcast_tensors(_tensor(a), _tensor(b))
     return ops.cross(x, y, dim=-1 if axis is None else axis)
 

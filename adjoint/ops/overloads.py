@@ -42,7 +42,7 @@ class OpOverload:
         return f"{self.namespace}::{self._opname}{end}"
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
-        """Return NotImplemented: an operator is one piece here."""
+        """Return NotImplemented: operators have no decompositions here."""
         return NotImplemented
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class OpOverloadPacket:
         return self.op(*args, **kwargs)
 
     def overloads(self) -> list[str]:
-        """Return the names of the overloads that were asked for, ``default`` among them."""
+        """Return the names of the overloads that have been looked up, and ``default``."""
         return sorted({"default", *self._known})
 
     def __str__(self) -> str:
@@ -123,12 +123,12 @@ _spaces: dict[str, OpNamespace] = {}
 
 
 def namespace(name: str) -> OpNamespace:
-    """Return a namespace of operators, made when it is first asked for."""
+    """Return a namespace of operators, made when it is first looked up."""
     return _spaces.setdefault(name, OpNamespace(name))
 
 
 def register(space: str, name: str, function: Callable[..., Any], schema: str) -> OpOverloadPacket:
-    """Put an operator of a program's own into a namespace."""
+    """Register a custom operator in a namespace."""
     packet = namespace(space).__dict__[name] = OpOverloadPacket(space, name, function, schema)
     return packet
 
@@ -188,6 +188,6 @@ refused: list[str] = []  # compiled libraries that a program wanted: the operato
 
 
 def load_library(path: str) -> NoReturn:
-    """Raise: compiled libraries for torch are of no use here."""
+    """Raise: compiled libraries for torch cannot be used here."""
     refused.append(path)
     raise OSError(f"{path} is compiled for torch, and cannot be loaded by adjoint")

@@ -40,7 +40,7 @@ put_rows_p: Any = parametric(
 
 
 def rows_of(batch_sizes: Any, width: int) -> Any:
-    """Return where each packed row lies in a padded (time, batch) grid of `width` columns, flattened."""
+    """Return the index of each packed row in a padded (time, batch) grid of `width` columns, flattened."""
     sizes = np.asarray(batch_sizes)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     columns = np.arange(int(sizes.sum())) - starts

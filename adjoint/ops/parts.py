@@ -29,7 +29,7 @@ from .index_put import set_slice_p
 from .precision import autocasting
 from .shape import expand_p, reshape, reshape_p
 
-# What is a function of adjoint too; the rest are methods only, or for other modules.
+# The functions that adjoint exports; the others are methods only, or for other modules.
 __all__ = [
     "as_strided", "as_strided_", "diag", "diag_embed", "diagflat", "diagonal", "narrow", "narrow_copy",
     "select", "select_scatter", "slice_scatter", "trace",
@@ -477,7 +477,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def _as_strided(x: Array, shape: Shape, strides: Any, shift: int, own: Any) -> Any:
     item = x.itemsize
     if any(n > 1 and s != o * item for n, s, o in zip(x.shape, x.strides, own, strict=True)):
-        # Of a value that lies otherwise in memory than the one that was looked at: a tangent, a base after a write.
+        # The value has other strides than the one at declaration: a tangent, or a base after a write.
         return x.reshape(-1)[place_array(_elements(x.shape, own, shape, strides, shift), device_of(x))]
     strides = tuple(s * item for s in strides)
     return layout.offset_view(x, tuple(shape), strides, shift * item)
@@ -533,7 +533,7 @@ def _as_strided_batch(x: Value, shape: Shape, strides: Shape, shift: int, own: A
     return reshape_p(index_p((flat, elements), (-1, 0)), (x.shape[0], *shape))
 
 
-# `strides` count elements; `shift` is how far the first one lies from that of `x`, whose strides are `own`.
+# `strides` count elements; `shift` is the offset of the first one from that of `x`, whose strides are `own`.
 as_strided_p: Primitive = parametric(
     _as_strided,
     x=_as_strided_x,
@@ -593,7 +593,7 @@ def as_strided(input: Tensor, size: Ints, stride: Ints, storage_offset: int | No
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
     if isinstance(input.array, Payload):
-        refresh(input)  # after a write it stands for memory that lies otherwise
+        refresh(input)  # after a write its memory has another layout
     array = input.array
     memory = array.memory() if isinstance(array, Payload) and array.level else None
     if is_batch(input):
@@ -604,7 +604,7 @@ def as_strided(input: Tensor, size: Ints, stride: Ints, storage_offset: int | No
     ):  # of a dual value: its primal's
         own, here = tuple(s // memory.itemsize for s in memory.strides), input.storage_offset()
     elif isinstance(array, Payload):
-        # Inside a transform only a base has memory to speak of, and that is contiguous.
+        # Inside a transform only a base has memory, and that is contiguous.
         if input.lineage is not None:
             raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
         own, here = _contiguous_strides(input.array.shape), 0

@@ -589,7 +589,7 @@ def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None,
     -------
     Tensor
         Of the broadcast shape and the promoted dtype. Where `min` is above `max`, `max`. The gradient is zero where
-        an element lies outside of the bounds.
+        an element is outside of the bounds.
 
     Raises
     ------
@@ -656,7 +656,7 @@ def clamp_min(input: Tensor, min: Operand, *, out: Out = None) -> Tensor:
     Returns
     -------
     Tensor
-        Of the broadcast shape and the promoted dtype. The gradient is zero where an element lies below the bound.
+        Of the broadcast shape and the promoted dtype. The gradient is zero where an element is below the bound.
 
     Raises
     ------
@@ -719,7 +719,7 @@ def clamp_max(input: Tensor, max: Operand, *, out: Out = None) -> Tensor:
     Returns
     -------
     Tensor
-        Of the broadcast shape and the promoted dtype. The gradient is zero where an element lies above the bound.
+        Of the broadcast shape and the promoted dtype. The gradient is zero where an element is above the bound.
 
     Raises
     ------

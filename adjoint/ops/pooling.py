@@ -381,21 +381,21 @@ def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Ints, stride: Any
 def lp_pool1d(
     input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Take the p-norm, p being `norm_type`, of windows of the last dimension."""
+    """Return the p-norm, p being `norm_type`, of windows of the last dimension."""
     return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Take the p-norm, p being `norm_type`, of windows of the last two dimensions."""
+    """Return the p-norm, p being `norm_type`, of windows of the last two dimensions."""
     return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Take the p-norm, p being `norm_type`, of windows of the last three dimensions."""
+    """Return the p-norm, p being `norm_type`, of windows of the last three dimensions."""
     return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -424,7 +424,7 @@ def max_pool1d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """Take the maximum of windows of the last dimension; with `return_indices`, also where it is.
+    """Return the maximum of windows of the last dimension; with `return_indices`, also where it is.
 
     Examples
     --------
@@ -440,7 +440,7 @@ def max_pool2d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """Take the maximum of windows of the last two dimensions.
+    """Return the maximum of windows of the last two dimensions.
 
     Parameters
     ----------
@@ -483,7 +483,7 @@ def max_pool3d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """Take the maximum of windows of the last three dimensions.
+    """Return the maximum of windows of the last three dimensions.
 
     Parameters
     ----------
@@ -523,7 +523,7 @@ def max_pool1d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Take the maximum of windows of the last dimension, and where it is."""
+    """Return the maximum of windows of the last dimension, and where it is."""
     found: tuple[Tensor, Tensor] = _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
     return found
 
@@ -532,7 +532,7 @@ def max_pool2d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Take the maximum of windows of the last two dimensions, and where it is."""
+    """Return the maximum of windows of the last two dimensions, and where it is."""
     found: tuple[Tensor, Tensor] = _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
     return found
 
@@ -541,7 +541,7 @@ def max_pool3d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Take the maximum of windows of the last three dimensions, and where it is."""
+    """Return the maximum of windows of the last three dimensions, and where it is."""
     found: tuple[Tensor, Tensor] = _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
     return found
 
@@ -550,7 +550,7 @@ def max_pool3d_with_indices(
 
 
 def _where_largest_at(x: Array, samples: Value, kernel: Shape, size: Shape) -> Array:
-    """Return where the maxima are of windows whose places the samples draw, per channel."""
+    """Return the indices of the maxima of windows that the random samples place, per channel."""
     xp, rank = module_of(x), len(kernel)
     place = xp.zeros((*x.shape[:-rank], *(1,) * (2 * rank)), np.int64)
     for axis in range(rank):
@@ -624,7 +624,7 @@ def fractional_max_pool2d(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Take the maxima of windows at places drawn at random, so many that the result has a given size."""
+    """Return the maxima of windows at random positions, as many as the result's size requires."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -633,7 +633,7 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Take the maxima of windows at places drawn at random, so many that the result has a given size."""
+    """Return the maxima of windows at random positions, as many as the result's size requires."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -641,7 +641,7 @@ def fractional_max_pool2d_with_indices(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Take the maxima of windows at places drawn at random, and where they are."""
+    """Return the maxima of windows at random positions, and their indices."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
@@ -649,7 +649,7 @@ def fractional_max_pool3d_with_indices(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Take the maxima of windows at places drawn at random, and where they are."""
+    """Return the maxima of windows at random positions, and their indices."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 

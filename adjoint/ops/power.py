@@ -155,7 +155,7 @@ def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None
 
 
 def power(input: Tensor, exponent: Operand | Array) -> Tensor:
-    """Answer ``input**exponent``."""
+    """Return ``input**exponent``."""
     if isinstance(exponent, TensorBase):
         return pow_p(input, exponent)
     kind = type(exponent)
@@ -172,7 +172,7 @@ def power(input: Tensor, exponent: Operand | Array) -> Tensor:
 
 
 def rpow(input: Any, other: Number) -> Any:
-    """Answer ``other**input``."""
+    """Return ``other**input``."""
     if isinstance(other, TensorBase):
         return pow_p(other, input)
     if (
@@ -266,13 +266,13 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def square_(input: Tensor) -> Tensor:
-    """Multiply each element by itself, in place."""
+    """Square each element, in place."""
     require_tensor(input, "input", "square_")
     return pow_(input, 2)
 
 
 def _of_values(x: Operand | Array, y: Operand | Array) -> Value:
-    """Answer ``np.power`` on tensors, and in rules on payloads, which the public function refuses."""
+    """Implement ``np.power`` on tensors, and in rules on payloads, which the public function refuses."""
     if isinstance(x, TensorBase) or isinstance(y, TensorBase):
         return pow(x, y)
     if isinstance(y, int | float | complex):
@@ -375,7 +375,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def rdiv(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other / input``."""
+    """Return ``other / input``."""
     result = NotImplemented if type(other) is float or type(other) is int else answered("__rdiv__", (input, other))
     return mul_p(reciprocal_p(input), other) if result is NotImplemented else result
 

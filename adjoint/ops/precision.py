@@ -13,9 +13,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def autocasting(function: F) -> F:
-    """Let autocast see the arguments of a function first; what the function calls is then none of its business.
+    """Let autocast convert the arguments of a function first; calls inside the function are not converted again.
 
-    Which dtype it wants is in the tables of `adjoint.amp`, by the function's name.
+    Its dtype is in the tables of `adjoint.amp`, by the function's name.
     """
     name = function.__name__
 

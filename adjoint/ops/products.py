@@ -1,4 +1,4 @@
-"""Sums with matrix multiplications (``addmm`` and its kin), chains of products, Kronecker and cross products."""
+"""Sums with matrix multiplications (``addmm`` and related ops), chains of products, Kronecker and cross products."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 
 
 def kron(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Put `other`, scaled by each element of `input`, in that element's place."""
+    """Return the Kronecker product: `other`, scaled by each element of `input`, in that element's place."""
     require_tensor(input, "input", "kron")
     require_tensor(other, "other", "kron")
     a, b = tuple(input.array.shape), tuple(other.array.shape)
@@ -258,7 +258,7 @@ cross_p: Primitive = nary(
 
 @autocasting
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Out = None, axis: int | None = None) -> Tensor:
-    """Take the vector product along a dim of size 3; the first such one unless `dim` is given."""
+    """Return the cross product along a dimension of size 3; the first such one unless `dim` is given."""
     dim = dim if axis is None else either(dim, axis)
     if dim is None:
         shape = np.broadcast_shapes(input.array.shape, other.array.shape)
@@ -269,7 +269,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Out = No
 
 
 def cross_along(input: Tensor, other: Tensor, dim: int, out: Out = None) -> Tensor:
-    """Take the vector product along `dim`."""
+    """Return the cross product along `dim`."""
     a, b = tuple(input.array.shape), tuple(other.array.shape)
     if len(a) != len(b):
         raise RuntimeError(

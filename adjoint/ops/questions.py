@@ -1,4 +1,4 @@
-"""What one may ask of any value: is it a tensor, which dtype would a result have, what is it called."""
+"""Queries on any value: is it a tensor, which dtype would a result have, what is it called."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ ndarray = np.ndarray
 
 
 class _ObservedStream:
-    """A stream whose draws an observer hears of."""
+    """A stream whose samples are reported to an observer."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -71,7 +71,7 @@ class _ObservedStream:
 
 
 def stream_of(generator: Generator | None) -> Any:
-    """Return the stream to draw from."""
+    """Return the stream to sample from."""
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(f"argument 'generator' must be adjoint.Generator, not {type(generator).__name__}")
     stream = default_generator.stream if generator is None else generator.stream
@@ -407,9 +407,9 @@ def _made_like(
     input: Tensor, name: str, memory_format: MemoryFormat, dtype: DType | dtypes.dtype | None, device: DeviceLike,
     requires_grad: bool, draw: Callable[..., Any],
 ) -> Tensor:  # fmt: skip
-    """Draw a tensor of the shape of `input`, in the order in which its elements are to lie in memory.
+    """Return a random tensor of the shape of `input`, whose elements have the order in memory that the format says.
 
-    `draw` takes a shape, a dtype, a device and whether the elements will lie otherwise than their places run.
+    `draw` takes a shape, a dtype, a device and whether the order in memory will differ from row-major.
     """
     require_tensor(input, "input", name)
     wanted, place = like(input, dtype, device)
@@ -430,7 +430,7 @@ def _made_like(
 
 
 def laid_by(values: Value, order: Any) -> Value:
-    """Return drawn numbers as an array whose dimensions lie in memory in some order, drawn in that order."""
+    """Return samples as an array whose dimensions are in memory in some order, in which they were sampled."""
     if order is None or not isinstance(values, np.ndarray):
         return values
     inverse = np.argsort(order)
@@ -602,7 +602,7 @@ def _zero_if(g: Value, needs: tuple[bool, ...]) -> tuple[Any, ...]:
 
 
 def _sampler(name: str, title: str, inputs: int) -> Primitive:
-    """Declare the op of a draw: its value, drawn before, is an operand, and the others get zero gradients."""
+    """Declare a sampling op: its value, sampled before, is an operand, and the others get zero gradients."""
     kernels: dict[int, Kernel] = {1: lambda x, sample: sample, 2: lambda x, y, sample: sample}
     batches = {
         1: lambda x, sample: expand_p(sample, tuple(x.shape)),
@@ -627,7 +627,7 @@ _normal_of_both_p = _sampler("normal_of_both", "NormalBackward3", 2)
 
 
 def on_host(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a draw of arrays on the host for arrays that lie anywhere; of those without elements it is their shape."""
+    """Return a function that samples on the CPU for arrays on any device; empty arrays give their shape."""
 
     def drawn(*arrays: Value) -> Any:
         place = devices.of(arrays[0])
@@ -692,7 +692,7 @@ def _check_probability(p: Any) -> None:
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Draw from Poisson distributions with the rates in `input`."""
+    """Return samples of Poisson distributions with the rates in `input`."""
 
     def draw(rates: Any) -> Any:
         if bool((rates < 0).any()):
@@ -850,7 +850,7 @@ def _moved(standard: Any, width: Any, centre: Any) -> Any:
 
 
 def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: GeneratorArg) -> Tensor:
-    """Draw with a mean or a standard deviation per element."""
+    """Sample with a mean or a standard deviation per element."""
     for given, own in ((mean, of_mean), (std, of_std)):
         if not own and not isinstance(given, int | float | np.generic):
             raise TypeError(f"normal() received an invalid combination of arguments - got {type(given).__name__}")
@@ -911,7 +911,7 @@ def _fill(x: Any, kind: str, draw: Callable[..., Any], *parameters: Any) -> Tens
 
 
 def _as_memory_lies(sample: Value, array: Array) -> Value:
-    """Return drawn numbers in the order in which an array's elements lie in memory, as torch draws them."""
+    """Return samples in the order in which an array's elements are in memory, as torch generates them."""
     if type(sample) is not np.ndarray or type(array) is not np.ndarray or array.flags.c_contiguous:
         return sample
     axes = _axes_in_memory(array)

@@ -76,21 +76,21 @@ def _cell(step: Step, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_i
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """Take one step of a recurrent layer: the tanh of what input and state give."""
+    """Compute one step of a recurrent layer: the tanh of what input and state give."""
     return _cell(_tanh_step, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """Take one step of a recurrent layer: the positive part of what input and state give."""
+    """Compute one step of a recurrent layer: the positive part of what input and state give."""
     return _cell(_relu_step, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """Take one step of a gated recurrent unit."""
+    """Compute one step of a gated recurrent unit."""
     if len(input.array.shape) == 2 and _has_kernel(gru_cell_p, input, hx, w_ih, w_hh, b_ih, b_hh):
         _check_cell(input, hx, w_ih, w_hh)
         state: Tensor = gru_cell_p(input, hx, w_ih, w_hh, b_ih, b_hh)[0]
@@ -102,7 +102,7 @@ def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Take one step of long short-term memory; `hx` and the result are the hidden and the cell state."""
+    """Compute one step of long short-term memory; `hx` and the result are the hidden and the cell state."""
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     _check_cell(input, hx[0], w_ih, w_hh)
@@ -142,7 +142,7 @@ def _recorded(run: Kernel, parts: Sequence[Any], g: Sequence[Any], needs: Sequen
         for p, need in zip(parts, needs, strict=True):
             if need:
                 require_grad(p)
-    # The engine's public face: a rule asks for gradients here as a program would.
+    # The engine's public interface: a rule computes gradients here as a program would.
     from ..autograd import enable_grad, grad
 
     with enable_grad():

@@ -178,7 +178,7 @@ def sum(
         except AttributeError:
             require_tensors("sum", input=input)
             raise
-    if dtype is not None:  # int32, asked for explicitly
+    if dtype is not None:  # int32, given explicitly
         result = as_given(result, dtype)
     return result if out is None else into(out, result)
 
@@ -382,7 +382,7 @@ def _prod_x(g: Array, x: Array, out: Array, axes: Axes, keepdims: bool) -> Any:
 
 
 def others(x: Value, axes: tuple[int, ...]) -> Value:
-    """Return, for each element, the product of all others along `axes`; zeros among them are no problem.
+    """Return, for each element, the product of all others along `axes`, which may include zeros.
 
     Products of pairs, of pairs of pairs and so on go up a tree; on the way down, each element meets
     what is not under it. Only products, so the result can be differentiated to any order.

@@ -1,6 +1,6 @@
-"""Images of another size: padding by their own content, interpolation, and channels traded for pixels.
+"""Padding, interpolation, and rearranging channels as pixels.
 
-Padding and interpolation are weighted sums along each dimension by itself, as averages are (see
+Padding and interpolation are weighted sums along one dimension after another, as averages are (see
 `windows.py`): the plan of a dimension says which places of the input each place of the result is made of.
 """
 
@@ -401,7 +401,7 @@ def _check_image(input: Tensor, op: str, factor: int, name: str) -> None:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Trade channels for pixels: (..., C * r * r, H, W) becomes (..., C, H * r, W * r).
+    """Rearrange channels as pixels: (..., C * r * r, H, W) becomes (..., C, H * r, W * r).
 
     Examples
     --------
@@ -425,7 +425,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Trade pixels for channels: (..., C, H * r, W * r) becomes (..., C * r * r, H, W)."""
+    """Rearrange pixels as channels: (..., C, H * r, W * r) becomes (..., C * r * r, H, W)."""
     r = downscale_factor
     _check_image(input, "pixel_unshuffle", r, "downscale_factor")
     *lead, c, h, w = input.array.shape

@@ -56,7 +56,7 @@ class Row:
         return mean_p(v, self.axes, True)  # type: ignore[return-value]
 
     def max(self, v: Array) -> Array:
-        """Take the largest, of complex numbers the largest real part; of nothing, zero."""
+        """Return the largest, of complex numbers the largest real part; of nothing, zero."""
         if not count_of(v.shape, self.axes):
             return sum_p(v, self.axes, True)  # type: ignore[return-value]
         dtype = dtype_of(v)
@@ -64,11 +64,11 @@ class Row:
         return amax_p(real, self.axes, True)  # type: ignore[return-value]
 
     def first(self, v: Array) -> Array:
-        """Take the first element."""
+        """Return the first element."""
         return slice_p(v, tuple([slice(0, 1) if i in self.axes else slice(None) for i in range(v.ndim)]))  # type: ignore[return-value]
 
     def at(self, v: Array, label: Array) -> Array:
-        """Take the element at a label; 0 of a row without such an element."""
+        """Return the element at a label; 0 of a row without such an element."""
         return self.sum(where_p(self._is_class(v, label), v, 0))  # type: ignore[arg-type]
 
     def less_one_at(self, v: Array, label: Array) -> Array:

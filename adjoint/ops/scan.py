@@ -56,7 +56,7 @@ cumsum_p: Primitive = parametric(
 def _recur(a: Array, b: Array, axis: int) -> Array:
     """Return s with ``s[i] = b[i] + a[i] * s[i + 1]`` along an axis, from its end: where s is 0.
 
-    Stretches of length 1, 2, 4, ... are put together, so it takes few steps however long the axis is.
+    Stretches of length 1, 2, 4, ... are combined, so the number of steps grows with the logarithm of the axis.
     """
     out = module_of(b).array(b, order="C")
     shape = (math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :]))
@@ -145,7 +145,7 @@ cumprod_p: Primitive = parametric(
 def _accumulated(function: Kernel, x: Array, axis: int) -> Any:
     """Return what an associative function of two makes of all elements up to each along an axis.
 
-    Stretches of length 1, 2, 4, ... are put together, so it takes few steps however long the axis is.
+    Stretches of length 1, 2, 4, ... are combined, so the number of steps grows with the logarithm of the axis.
     """
     out = module_of(x).array(x, order="C")
     moved, step = module_of(x).moveaxis(out, axis, 0), 1

@@ -39,7 +39,7 @@ from .piecewise import where_p
 from .precision import autocasting
 from .shape import broadcast_tensors, cast_p, expand_p, reshape, reshape_p
 
-# What is a function of adjoint too; the rest are methods only.
+# The functions that adjoint exports; the others are methods only.
 __all__ = [
     "masked_scatter", "put", "scatter", "scatter_add", "scatter_reduce",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Shapes and memory: views where torch's are views, and the copies that keep every element.
+"""Shapes and memory: views where torch's are views, and copies that preserve every element.
 
 A viewing primitive's kernel returns an array that looks at its input's memory; the recorder sees that and
 makes the result a view. Where an element is read more than once (`expand`, `unfold`) the gradient adds up.
@@ -24,7 +24,7 @@ from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, either, missing, require_all_tensors, require_tensor, shape_from
 
-# What is a function of adjoint too; the rest are methods only, or for other modules.
+# The functions that adjoint exports; the others are methods only, or for other modules.
 __all__ = [
     "broadcast_shapes", "broadcast_tensors", "broadcast_to", "clone", "conj", "conj_physical", "flatten", "ravel",
     "reshape", "resolve_conj", "resolve_neg", "unflatten",
@@ -347,7 +347,7 @@ def sizes_from(sizes: tuple[Any, ...], named: Any) -> tuple[int, ...]:
 
 
 def _lies_as(array: Array, shape: tuple[int, ...]) -> bool:
-    """Return whether an array's memory can be read in another shape as it lies."""
+    """Return whether an array's memory can be read in another shape without a copy."""
     if isinstance(array, Payload) or array.flags.c_contiguous:
         return True
     sizes, strides = array.shape, array.strides
@@ -355,7 +355,7 @@ def _lies_as(array: Array, shape: tuple[int, ...]) -> bool:
     step, run, wanted = strides[-1], 1, 1
     for d in range(len(sizes) - 1, -1, -1):
         run *= sizes[d]
-        # A run of dimensions that lie as one ends here unless the next outer one continues it.
+        # A run of contiguous dimensions ends here unless the next outer one continues it.
         if d == 0 or (sizes[d - 1] != 1 and strides[d - 1] != run * step):
             while left >= 0 and (wanted < run or shape[left] == 1):
                 wanted *= shape[left]

@@ -1,4 +1,4 @@
-"""Windows, and Fourier transforms of short stretches of a signal."""
+"""Window functions, and the short-time Fourier transform."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def hann_window(
     window_length: int, periodic: bool = True, *, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return a Hann window, periodic unless asked otherwise.
+    """Return a Hann window, periodic by default.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: DTypeArg = None,
     layout: LayoutArg = None, device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return a window ``alpha - beta * cos``, periodic unless asked otherwise."""
+    """Return a window ``alpha - beta * cos``, periodic by default."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
     return _old("hamming_window", general_cosine, window_length, periodic, dtype, options, a=[alpha, beta])
 
@@ -254,7 +254,7 @@ def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return a triangular window, periodic unless asked otherwise."""
+    """Return a triangular window, periodic by default."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
     return _old("bartlett_window", bartlett, window_length, periodic, dtype, options)
 
@@ -263,7 +263,7 @@ def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return a Blackman window, periodic unless asked otherwise."""
+    """Return a Blackman window, periodic by default."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
     return _old("blackman_window", blackman, window_length, periodic, dtype, options)
 
@@ -272,7 +272,7 @@ def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return a Kaiser window, periodic unless asked otherwise."""
+    """Return a Kaiser window, periodic by default."""
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
     return _old("kaiser_window", kaiser, window_length, periodic, dtype, options, beta=beta)
 
@@ -314,7 +314,7 @@ def stft(
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform overlapping stretches of a signal, each `n_fft` long and multiplied by `window`, to frequencies.
+    """Return the short-time Fourier transform: overlapping pieces of `n_fft` elements, multiplied by `window`.
 
     The result has frequencies in its last dim but one, and time in the last.
     """
@@ -372,7 +372,7 @@ def istft(
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Put a signal together again from what `stft` made of it."""
+    """Return the signal whose short-time Fourier transform is `input`, the inverse of `stft`."""
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     a = input.array

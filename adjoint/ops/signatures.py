@@ -1,4 +1,4 @@
-"""What public functions say of a wrong argument: torch's class and words, from their annotated signatures.
+"""Errors of public functions for wrong arguments: torch's class and wording, from their annotated signatures.
 
 The public name of a function that takes long stands for one that compares the types of the arguments with the
 annotations first, and names the call where Python's or NumPy's words escape the body. What takes a microsecond or two
@@ -190,7 +190,7 @@ _NAMED = {
     "dim": _KINDS["Dims"],
 }
 
-# Python's and NumPy's words for what a caller did not say to them.
+# Errors of Python's and NumPy's that are about something inside the function, not about the caller's argument.
 _FOREIGN = re.compile(
     r"object is not (subscriptable|iterable|callable)|object of type .* has no len|not supported between instances"
     r"|unsupported operand|bad operand type|ufunc '|cannot unpack|must be real number"

@@ -35,7 +35,7 @@ from .scatter import (
 )  # fmt: skip
 from .shape import cast_p, clone_p, expand_p, reshape, reshape_p
 
-# What is a function of adjoint too; the rest are methods only.
+# The functions that adjoint exports; the others are methods only.
 __all__ = ["index_add", "index_copy", "index_fill", "index_reduce", "index_select"]
 _ALL = slice(None)
 _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left

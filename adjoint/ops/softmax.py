@@ -53,7 +53,7 @@ def logsumexp(
     dim : int or tuple of ints
         Dimensions to sum over.
     keepdim : bool, default False
-        Keep the dimensions that are summed over, with size 1.
+        Leave the dimensions that are summed over in the result, with size 1.
     out : Tensor, optional
         Tensor to write the result to.
 
@@ -140,7 +140,7 @@ def softmax(
     Returns
     -------
     Tensor
-        Of the shape of `input`. Values lie between 0 and 1 and sum to 1 along `dim`. Large elements do not
+        Of the shape of `input`. Values are between 0 and 1 and sum to 1 along `dim`. Large elements do not
         overflow.
 
     Raises

@@ -1,4 +1,4 @@
-"""The softmax family as torch.nn.functional has it, and draws that can be differentiated."""
+"""The softmax family of torch.nn.functional, and Gumbel samples that can be differentiated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def softmax(
     Returns
     -------
     Tensor
-        Of the shape of `input`. Values lie between 0 and 1 and sum to 1 along `dim`. Large elements do not
+        Of the shape of `input`. Values are between 0 and 1 and sum to 1 along `dim`. Large elements do not
         overflow.
 
     Raises
@@ -122,9 +122,9 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """Draw from the distribution of `logits` along `dim`, softened by `tau` so that gradients flow.
+    """Sample from the distribution of `logits` along `dim`, softened by `tau` so that gradients flow.
 
-    With `hard`, the draw is a single 1 among zeros; its gradient is that of the soft one.
+    With `hard`, the sample is a single 1 among zeros; its gradient is that of the soft one.
 
     Examples
     --------

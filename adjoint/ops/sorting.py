@@ -1,4 +1,4 @@
-"""Order: sort, topk and their kin, binary search, unique values, membership; where values are not zero."""
+"""Sorting: sort, topk and related ops, binary search, unique values, membership; indices of nonzero elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _argsort(x: Array, axis: int, descending: bool) -> Value:
         return xp.zeros((), np.int64)
     if not descending:
         return xp.argsort(x, axis, kind="stable")
-    # Equal elements must keep their order: sort the reversed elements, then reverse the order found.
+    # The sort must be stable for equal elements: sort the reversed elements, then reverse the order found.
     order = xp.argsort(xp.flip(x, axis), axis, kind="stable")
     return xp.ascontiguousarray(x.shape[axis] - 1 - xp.flip(order, axis))
 
@@ -78,7 +78,7 @@ def sort(
 ) -> Any:  # fmt: skip
     """Sort along a dimension; return the values and the indices they came from.
 
-    NaN counts as larger than every number. Equal elements keep their order.
+    NaN counts as larger than every number. The order of equal elements does not change.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def argsort(
 ) -> Tensor:  # fmt: skip
     """Return the indices that sort along a dimension.
 
-    NaN counts as larger than every number. Equal elements keep their order.
+    NaN counts as larger than every number. The order of equal elements does not change.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def searchsorted(
     sorted_sequence: Tensor, input: Operand, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Any = None, out: Tensor | None = None, self: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Return where each value would be inserted to keep a sequence sorted.
+    """Return the index at which each value would be inserted into a sorted sequence.
 
     With ``right=False`` place i is such that ``sequence[i - 1] < value <= sequence[i]``; with ``right=True`` such that
     ``sequence[i - 1] <= value < sequence[i]``.
@@ -373,7 +373,7 @@ def searchsorted(
 def bucketize(
     input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """Return between which of the sorted `boundaries` each value lies.
+    """Return the index of the bucket between the sorted `boundaries` that contains each value.
 
     With ``right=False`` bucket i is ``boundaries[i - 1] < value <= boundaries[i]``; with ``right=True`` it is
     ``boundaries[i - 1] <= value < boundaries[i]``.

@@ -173,22 +173,22 @@ def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public(erfcx_p)
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take ``exp(x**2) * erfc(x)``, without overflow."""
+    """Return ``exp(x**2) * erfc(x)``, without overflow."""
 
 
 @public(ndtr_p)
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the probability that a standard normal variable is below each element."""
+    """Return the probability that a standard normal variable is below each element."""
 
 
 @public(ndtri_p)
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the inverse of `ndtr`."""
+    """Return the inverse of `ndtr`."""
 
 
 @public(log_ndtr_p)
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the logarithm of `ndtr`, without underflow."""
+    """Return the logarithm of `ndtr`, without underflow."""
 
 
 # --- The gamma function -------------------------------------------------------------------------------
@@ -297,24 +297,24 @@ psi = digamma
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the `n`-th derivative of `digamma`."""
+    """Return the `n`-th derivative of `digamma`."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return into(out, polygamma_p(input, n))
 
 
 def polygamma_method(input: Tensor, n: int) -> Tensor:
-    """Take the `n`-th derivative of `digamma`."""
+    """Return the `n`-th derivative of `digamma`."""
     return polygamma(n, input)
 
 
 def polygamma_(input: Tensor, n: int) -> Tensor:
-    """Take the `n`-th derivative of `digamma`, in place."""
+    """Return the `n`-th derivative of `digamma`, in place."""
     return _polygamma_(input, n)
 
 
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
-    """Take the logarithm of the multivariate gamma function of dimension `p`."""
+    """Return the logarithm of the multivariate gamma function of dimension `p`."""
     if count_of(p, "p") < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input.array.dtype.kind == "b":
@@ -326,7 +326,7 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
 
 
 def mvlgamma_(input: Tensor, p: int) -> Tensor:
-    """Take the logarithm of the multivariate gamma function, in place."""
+    """Return the logarithm of the multivariate gamma function, in place."""
     if input.dtype.category < 2:
         raise RuntimeError("mvlgamma: result type Float can't be cast to the desired output type Long")
     return input.copy_(mvlgamma(input.clone(), p))
@@ -336,7 +336,7 @@ multigammaln = mvlgamma
 
 
 def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Take the Hurwitz zeta function; the gradient is for `other`."""
+    """Return the Hurwitz zeta function; the gradient is for `other`."""
     require_any(input, other, "zeta")
     return into(out, zeta_p(input, other))
 
@@ -365,13 +365,13 @@ igamma_, igammac_ = inplace(igamma_p), inplace(igammac_p)
 
 
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the regularized lower incomplete gamma function; the gradient is for `other`."""
+    """Return the regularized lower incomplete gamma function; the gradient is for `other`."""
     require_pair(input, other, "igamma")
     return into(out, igamma_p(input, other))
 
 
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the regularized upper incomplete gamma function; the gradient is for `other`."""
+    """Return the regularized upper incomplete gamma function; the gradient is for `other`."""
     require_pair(input, other, "igammac")
     return into(out, igammac_p(input, other))
 
@@ -400,12 +400,12 @@ _logit_ = inplace(logit_p)
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Take the inverse of the sigmoid; `eps` keeps the input away from 0 and 1."""
+    """Compute the inverse of the sigmoid; `eps` clamps the input to ``[eps, 1 - eps]``."""
     return into(out, logit_p(input, eps))
 
 
 def logit_(input: Tensor, eps: float | None = None) -> Tensor:
-    """Take the inverse of the sigmoid, in place."""
+    """Return the inverse of the sigmoid, in place."""
     return _logit_(input, eps)
 
 
@@ -425,7 +425,7 @@ entr_p = unary(
 
 @public(entr_p)
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the entropy ``-x * log(x)``: 0 at 0, minus infinity below."""
+    """Return the entropy ``-x * log(x)``: 0 at 0, minus infinity below."""
 
 
 def _times_log(log: Any, x: Array, y: Value) -> Array:
@@ -455,13 +455,13 @@ xlogy_ = inplace(xlogy_p)
 
 
 def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Take ``input * log(other)``, which is 0 where `input` is 0."""
+    """Return ``input * log(other)``, which is 0 where `input` is 0."""
     require_any(input, other, "xlogy")
     return into(out, xlogy_p(input, other))
 
 
 def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Take ``input * log(1 + other)``, which is 0 where `input` is 0."""
+    """Return ``input * log(1 + other)``, which is 0 where `input` is 0."""
     require_any(input, other, "xlog1py")
     return into(out, xlog1py_p(input, other))
 
@@ -503,13 +503,13 @@ by_ufunc.update({np.logaddexp: logaddexp_p, np.logaddexp2: logaddexp2_p})
 
 
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the logarithm of the sum of exponentials of both, without overflow."""
+    """Return the logarithm of the sum of exponentials of both, without overflow."""
     require_pair(input, other, "logaddexp")
     return into(out, logaddexp_p(input, other))
 
 
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Take the base-2 logarithm of the sum of powers of 2 of both, without overflow."""
+    """Return the base-2 logarithm of the sum of powers of 2 of both, without overflow."""
     require_pair(input, other, "logaddexp2")
     return into(out, logaddexp2_p(input, other))
 
@@ -567,7 +567,7 @@ def _polynomial(name: str, family: str, shift: bool = False) -> Callable[..., Te
 
     title = name.replace("_", " ").replace("polynomial", "polynomial of degree `n`, kind")
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Take the {title}."
+    function.__doc__ = f"Return the {title}."
     return function
 
 

@@ -1,6 +1,6 @@
-"""How torch multiplies batches of matrices: the views and copies between which it has one product of matrices.
+"""The nodes of torch's batched matrix multiplication: views and copies around one product of matrices.
 
-Here `matmul` is one op. Who walks its graph finds torch's nodes; nothing here runs before.
+Here `matmul` is one op. Code that walks its graph finds torch's nodes; nothing here runs before.
 """
 
 from __future__ import annotations

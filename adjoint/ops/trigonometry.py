@@ -548,7 +548,7 @@ def _joined(x: Array, y: Value) -> Array:
 
 @public(angle_p)
 def angle(input: Tensor, *, out: Out = None) -> Tensor:
-    """Take the angle of complex numbers; of real ones, 0 or pi."""
+    """Return the angle of complex numbers; of real ones, 0 or pi."""
 
 
 def complex(real: Tensor, imag: Tensor, *, out: Out = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Draws whose gradient reaches their parameters: gamma, Dirichlet; and the binomial, whose gradient is zero."""
+"""Samples whose gradient reaches their parameters: gamma, Dirichlet; and the binomial, whose gradient is zero."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _dirichlet_jvp(tangents: Inputs, inputs: Inputs, out: Array, params: Params)
     return moved - out * expand_p(moved.sum(-1, keepdims=True), tuple(x.shape))
 
 
-# The draw is an operand like any other: inside a batch it is a batch of draws.
+# The sample is an operand like any other: inside a batch it is a batch of samples.
 standard_gamma_p = nary(
     _kept_as_drawn,
     inputs=2,
@@ -100,27 +100,27 @@ def _drawn(kind: str, *tensors: Tensor, generator: Generator | None) -> Any:
 
 
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Draw from gamma distributions of rate 1 with the concentrations in `input`, differentiably."""
+    """Return differentiable samples of gamma distributions of rate 1 with the concentrations in `input`."""
     return standard_gamma_p(input, _drawn("gamma", input, generator=generator))
 
 
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
-    """Return how gamma draws `output` move with their concentrations `input`, at a fixed quantile."""
+    """Return the derivative of gamma samples `output` in their concentrations `input`, at a fixed quantile."""
     return standard_gamma_grad_p(input, output)
 
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Draw from Dirichlet distributions with the concentrations in `input`, differentiably."""
+    """Return differentiable samples of Dirichlet distributions with the concentrations in `input`."""
     return sample_dirichlet_p(input, _drawn("dirichlet", input, generator=generator))
 
 
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
-    """Return how each part of Dirichlet draws `x` moves with its own concentration, over one minus the part."""
+    """Return the derivative of each part of Dirichlet samples `x` in its concentration, over one minus the part."""
     return dirichlet_grad_p(x, alpha, total)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Draw the number of successes in `count` trials of probability `prob`, element by element.
+    """Return the number of successes in `count` trials of probability `prob`, element by element.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What a tensor may hold besides an array: batched, dual and traced values."""
+"""Values that a tensor may hold instead of an array: batched, dual and traced values."""

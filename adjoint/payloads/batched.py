@@ -61,7 +61,7 @@ class Batched(Speaking):
 
     @property
     def data(self) -> Any:
-        """Where the elements lie, which only a whole batch knows."""
+        """The address of the elements, which only a whole batch has."""
         raise RuntimeError(_NO_ADDRESS)
 
     def item(self) -> Any:
@@ -282,7 +282,7 @@ def _in_front(value: Any, level: int, size: int, place: Any = None) -> Any:
         value = np.asarray(value)
     shape = tuple(value.shape)
     if shape == () and place is not None and type(value) is np.ndarray:
-        value = place_array(value, place)  # a number goes with anything; repeated, it must lie beside the others
+        value = place_array(value, place)  # a scalar goes with anything; repeated, it must be on the same device
     whole = reshape_p(value, (1, *shape))
     return whole if size == 1 else expand_p(whole, (size, *shape))
 

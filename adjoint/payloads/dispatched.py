@@ -1,8 +1,8 @@
-"""Dispatched: the value of a tensor whose class answers for ops itself, by ``__torch_dispatch__``.
+"""Dispatched: the value of a tensor whose class handles ops itself, by ``__torch_dispatch__``.
 
-Such a tensor holds, in the place of an array, its shape, dtype and device, and its elements only where it has any
-of its own. Every primitive that meets one is handed to the handler of its class, below autograd: nothing that
-the handler computes is recorded, and what it returns is the result of the op, whose node is recorded as ever.
+Such a tensor holds, instead of an array, its shape, dtype and device, and has elements only if its class gives it
+some. Every primitive with such an operand is passed to the handler of its class, below autograd: nothing that
+the handler computes is recorded; what it returns is the result of the op, whose node is recorded as always.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _value(result: Any) -> Any:
 
 
 def asked(func: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Let the handlers of some operands' classes answer, unrecorded."""
+    """Let the handlers of some operands' classes run an op, unrecorded."""
     tensors = [t for v in inputs for t in (v if isinstance(v, list | tuple) else (v,))]
     kinds: list[Any] = []
     for t in tensors:

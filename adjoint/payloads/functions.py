@@ -1,4 +1,4 @@
-"""Custom functions on payloads: taken apart, given to the function's own rule, put together again.
+"""Custom functions on payloads: flattened, called by the function's own rule, and rebuilt.
 
 A function that is recorded at a level is one node there, whose backward runs on values of that level; its
 forward is the same function one level down. So it means the same under any nest of transforms.
@@ -164,7 +164,7 @@ def _taken_apart(args: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
 
 
 def _materialized(wanted: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return tangents with zeros for differentiable inputs that have none, if the function wants them."""
+    """Return tangents with zeros for differentiable inputs that have none, if the function requests them."""
     if not wanted:
         return tangents
     return tuple(
@@ -361,11 +361,11 @@ class _Context:
         self.materialize = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for backward."""
+        """Save tensors for backward."""
         self.saved = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for jvp."""
+        """Save tensors for jvp."""
         self.forward_saved = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:

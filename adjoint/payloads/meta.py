@@ -1,7 +1,7 @@
 """Meta: values of the device "meta", which have a shape, a dtype and strides, and no elements.
 
-An op on such values gives another. Elementwise ops and products are worked out from shapes alone; any other
-kernel runs, on memory that is all zeros and takes no space, and what it returns is dropped but for its shape.
+An op on such values gives another. Elementwise ops and matrix multiplications are computed from shapes alone; any
+other kernel runs on memory that is all zeros and takes no space, and only the shape of its result is used.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Meta(Speaking):
 
     @property
     def flags(self) -> Any:
-        """How the elements would lie."""
+        """The flags that an array of these strides would have."""
         return np.lib.stride_tricks.as_strided(np.zeros(1, self.dtype), self.shape, self.strides).flags
 
     @property
@@ -178,7 +178,7 @@ def _one(value: Any) -> Any:
 
 
 def _ordered(shape: tuple[int, ...], itemsize: int, order: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of an array whose dimensions lie in memory in the given order, outermost first."""
+    """Return the strides of an array whose dimensions have the given order in memory, outermost first."""
     strides, step = [0] * len(shape), itemsize
     for axis in reversed(order):
         strides[axis], step = step, step * shape[axis]

@@ -1,4 +1,4 @@
-"""What lets rules, which speak NumPy, run on payloads: operators, ufuncs and a few array methods."""
+"""NumPy's interface for payloads, on which rules then run: operators, ufuncs and a few array methods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _two_reflected(ufunc: Any) -> Any:
 
 
 class Speaking(Payload):
-    """A payload that understands the NumPy words of the rules, each as a call of a primitive."""
+    """A payload that implements the part of NumPy's interface that rules use, each by a call of a primitive."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
-"""How a random draw moves with its parameters when its quantile is held fixed.
+"""The derivative of a random sample in its parameters, with its quantile held fixed.
 
-A draw ``x`` of the distribution function ``F(x; a)`` changes by ``dx/da = -(dF/da) / F'(x)``. Under the
+A sample ``x`` of the distribution function ``F(x; a)`` changes by ``dx/da = -(dF/da) / F'(x)``. Under the
 integral sign, with the score ``log t - E[log t]`` of a gamma or beta density p,
 
     dx/da = -1/p(x) * (integral of p(t) (log t - E[log t]) up to x)
@@ -52,7 +52,7 @@ def _in_chunks(function: Callable[..., Any], *arrays: Array) -> Array:
 
 
 def gamma_gradient(concentration: Array, sample: Array) -> Array:
-    """Return the derivative of draws from gamma distributions of rate 1 in their concentration."""
+    """Return the derivative of samples of gamma distributions of rate 1 in their concentration."""
     return _in_chunks(_gamma_part, np.broadcast_to(concentration, sample.shape), sample)
 
 
@@ -89,13 +89,13 @@ def _gamma_integral(a: Array, x: Array, single: bool) -> Array:
 
 
 def dirichlet_gradient(sample: Array, concentration: Array, total: Array) -> Array:
-    """Return the derivative of each part of a Dirichlet draw in its own concentration, over one minus the part."""
+    """Return the derivative of each part of a Dirichlet sample in its own concentration, over one minus the part."""
     total = np.broadcast_to(total, sample.shape)
     return _in_chunks(_beta_part, sample, np.broadcast_to(concentration, sample.shape), total)
 
 
 def _beta_part(x: Array, a: Array, total: Array, single: bool) -> Array:
-    """Return dx/da / (1 - x) of draws from Beta(a, total - a)."""
+    """Return dx/da / (1 - x) of samples of Beta(a, total - a)."""
     b = total - a
     left = (x < 0.5) & (a < 1.0) & (b * x < 2.0)
     right = (x >= 0.5) & (b < 1.0) & (a * (1.0 - x) < 2.0)

@@ -69,7 +69,7 @@ def _finite(b: Builder, dtype: Any, x: str) -> str:
 
 def _signbit(b: Builder, dtype: Any, x: str) -> str:
     zero = b.constant(0, dtype)
-    # of minus zero, the reciprocal tells
+    # The sign of minus zero shows in its reciprocal.
     negative_zero = b.node("And", b.node("Equal", x, zero), b.node("Less", b.node("Reciprocal", x), zero))
     return b.node("Or", b.node("Less", x, zero), negative_zero)
 

@@ -205,7 +205,7 @@ class Statement:
         return any(node.function in _DEAR for node in ordered([r for r, _ in results]))
 
     def axes(self, args: Sequence[Any]) -> Shape:
-        """Return the axes that rows lie along, of the primitive's arguments."""
+        """Return the axes of the rows, from the primitive's arguments."""
         at = self.places.get("axis")
         return tuple(sorted(args[self.places["axes"]])) if at is None else (args[at],)
 
@@ -245,7 +245,7 @@ class Program:
     """A statement in stages: a loop over the row for each depth of reductions; the last stage has none."""
 
     def __init__(self, results: Sequence[tuple[Symbol, bool]], kinds: Mapping[str, str], keeps: bool = False) -> None:
-        """Split a statement; with `keeps` an exponential that two loops want is written where the result will be."""
+        """Split a statement; `keeps`: an exponential that two loops need is written to the result's memory."""
         self.kinds = kinds
         nodes = ordered([node for node, _ in results])
         self.names = [n.name for n in nodes if n.function is None]  # the operands that are read
@@ -369,9 +369,9 @@ def _rebuilt(node: Symbol, known: dict[int, Symbol], root: bool) -> Symbol:
 
 
 class Layout(NamedTuple):
-    """How rows lie in contiguous memory, as `planes` stretches of `width` elements each.
+    """The layout of rows in contiguous memory, as `planes` stretches of `width` elements each.
 
-    Row `r` has the planes ``r * first + k * step``. Weights lie along a plane, or (`channels` > 0) there is one for
+    Row `r` has the planes ``r * first + k * step``. Weights are along a plane, or (`channels` > 0) there is one for
     each plane: plane `p` has the weight ``p % channels``.
     """
 

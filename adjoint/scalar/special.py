@@ -1,7 +1,7 @@
 """Special functions by name: SciPy's where it is installed, elsewhere the common ones by `approximations`.
 
-SciPy is imported when the first of its functions is called. A device whose arrays SciPy does not take puts into
-`libraries` who computes them.
+SciPy is imported when the first of its functions is called. A device whose arrays SciPy does not take registers
+in `libraries` a function that returns its own functions by name.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class DeviceFusion(Fusion):
     """Sorts the lines of a graph into kernels and calls of libraries."""
 
     def __init__(self, graph: Graph, lines: list[Line], ready: set[Value]) -> None:
-        self.lines, self.ready = lines, ready  # what is sorted, and what the host has computed before
+        self.lines, self.ready = lines, ready  # what is sorted, and what the CPU has computed before
         self.pending: dict[Value, Line] = {}  # elementwise lines that wait for a line that uses them
         self.whole: set[int] = set()  # regions that reduce to one number
         self.along: set[int] = set()  # regions that reduce along rows

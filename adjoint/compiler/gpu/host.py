@@ -1,4 +1,4 @@
-"""The host's part of a program on a GPU: step counts, learning rates, random numbers, and their way to the device.
+"""The CPU's part of a program on a GPU: step counts, learning rates, random numbers, and their copy to the device.
 
 It is a program of its own, for the CPU, which runs first. What the device needs of it is written straight into one
 piece of memory, which is sent in one go.
@@ -15,11 +15,11 @@ from ..graph import WRITE, Graph, Line, Reference, Step, Value
 from ..program import Program
 
 _ALIGNED = 16
-_SLOTS = 8  # calls that may be on their way before the host waits
+_SLOTS = 8  # calls in flight before the CPU waits
 
 
 def host_lines(graph: Graph, guarded: bool) -> list[Line]:
-    """Return the lines that can run on the host before anything runs on the device; with guards, no writes."""
+    """Return the lines that can run on the CPU before anything runs on the device; with guards, no writes."""
     known = {v for v in graph.inputs if v.device == "cpu"}
     found = []
     for line in graph.lines:
@@ -33,7 +33,7 @@ def host_lines(graph: Graph, guarded: bool) -> list[Line]:
 
 
 class Host:
-    """The host's lines as a program, and the memory in which it leaves what the device reads."""
+    """The CPU's lines as a program, and the memory in which it leaves what the device reads."""
 
     def __init__(self, graph: Graph, lines: list[Line], kernels: Any, results: list[Value]) -> None:
         self.graph, self.lines, self.kernels, self.results = graph, lines, kernels, results
@@ -41,7 +41,7 @@ class Host:
         self.size = 0
 
     def place(self, v: Value) -> int:
-        """Return where on the device a value lies, in the memory that is sent."""
+        """Return the offset of a value in the memory that is sent to the device."""
         if v not in self.places:
             self.places[v] = self.size
             self.size += -(-max(v.nbytes, 1) // _ALIGNED) * _ALIGNED
@@ -68,7 +68,7 @@ class Host:
         self.program.bind()
 
     def run(self, arrays: list[Any]) -> dict[Value, Any]:
-        """Run the host's part on the arguments that lie there; return the values that it leaves to the caller."""
+        """Run the CPU's part on the arguments that are there; return the values that it leaves to the caller."""
         if self.idle:
             return {}
         if not self.program.is_bound():
@@ -104,5 +104,5 @@ class Mail:
         self.events[turn].record(stream)
 
 
-# Seeds for so many draws, as each would ask for one.
+# Seeds for several random masks at once, as each would request one.
 SEED = Step("seed", lambda stream, count: np.asarray(stream.random((count,), np.int64)), random=True, dynamic=True)

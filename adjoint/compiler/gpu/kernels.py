@@ -91,7 +91,7 @@ class Kernel:
         self.width = self._pack_width()
         self.index_type = self._index_type()
         self.classes: dict[Value, str] = {}  # the names of rows' classes, in 32 bits
-        self.held = 0  # packs of a row that a thread keeps in registers
+        self.held = 0  # packs of a row that a thread holds in registers
         self.lines: list[str] = []
         if region.split is None:
             self._write_flat()

@@ -41,9 +41,9 @@ def pick_rows(graph: Graph) -> None:
 
 
 def lower_draws(graph: Graph) -> None:
-    """Let the device draw random numbers: of the host's generator only a seed is asked for in every run."""
+    """Make random numbers on the device: every run takes only seeds from the CPU's generator."""
     lines: list[Line] = []
-    seeds: Any = None  # the value that has those of the draws at hand, their stream, and how many they are
+    seeds: Any = None  # the value of the seeds in use, their stream, and how many of them are taken
     for i, line in enumerate(graph.lines):
         if not isinstance(line.op, Step):
             lines.append(line)
@@ -64,13 +64,13 @@ def lower_draws(graph: Graph) -> None:
         elif line.op.name == "scaled_noise" and line.outputs[0].device != "cpu":
             lines.append(Line(registry["div"], line.operands, (), line.outputs, line.place))
         else:
-            seeds = None if line.op.random else seeds  # who draws in between comes in between
+            seeds = None if line.op.random else seeds  # another user of the stream comes in between
             lines.append(line)
     graph.lines = lines
 
 
 def _draws_from(stream: Any, lines: list[Line]) -> int:
-    """Return how many draws come from a stream before something else draws."""
+    """Return how many random masks come from a stream before something else samples from it."""
     count = 0
     for line in lines:
         if isinstance(line.op, Step) and line.op.random:

@@ -1,4 +1,4 @@
-"""Which buffers are in use when, and where each lies in the one piece of memory that a program has for them."""
+"""The memory plan of a program: when each buffer is in use, and its offset in the program's one block of memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Lives:
             self.held.setdefault(v, []).append(under)
 
     def plan(self) -> int:
-        """Decide where each buffer lies; return how much memory they take."""
+        """Decide the offset of each buffer; return how much memory they take."""
         found = [v for v in self.sizes if v in self.spans]
         in_time = self._packed(sorted(found, key=lambda v: (self.spans[v][0], -self.sizes[v])), in_time=True)
         most, self.offsets = in_time
@@ -52,7 +52,7 @@ class Lives:
         return most
 
     def _packed(self, order: list[Value], in_time: bool = False) -> tuple[int, dict[Value, int]]:
-        """Return how much memory buffers take, each placed in turn in the smallest gap, and where they lie."""
+        """Return how much memory buffers take, each placed in turn in the smallest gap, and their offsets."""
         offsets: dict[Value, int] = {}
         placed: list[tuple[int, int, int, int]] = []  # where, how much, from and until when; sorted
         most = 0
@@ -69,7 +69,7 @@ class Lives:
 
     @staticmethod
     def _gap(active: list[tuple[int, int, int, int]], size: int) -> int:
-        """Return the start of the smallest gap that is large enough, or of what lies behind all."""
+        """Return the start of the smallest gap that is large enough, or of the free memory behind all buffers."""
         best, end = None, 0
         for offset, length, _, _ in active:
             gap = offset - end

@@ -31,7 +31,7 @@ _VIEWING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_or
 
 
 class DeviceProgram:
-    """Compiled form of a graph whose values lie on a GPU; call `run` with the arrays of the arguments."""
+    """Compiled form of a graph whose values are on a GPU; call `run` with the arrays of the arguments."""
 
     def __init__(self, graph: Graph, kernels: Any) -> None:
         self.graph = graph = graph.copy()
@@ -51,7 +51,7 @@ class DeviceProgram:
         ready = {v for line in early for v in line.outputs}
         self.fusion = DeviceFusion(graph, lines, ready)
         asked = {v for line in lines if _asks(line) for v in line.inputs if v.device == "cpu"}
-        self.seen = [v for v in asked if v in ready]  # what the host's own part leaves for what the host does later
+        self.seen = [v for v in asked if v in ready]  # results of the CPU's first part that the CPU needs later
         self.looked = [v for v in asked if v in set(graph.inputs)]
         self.host = Host(graph, early, kernels, [*(v for v in self.results if v in ready), *self.seen])
         self.misaligned = {r.value for r in graph.outside if _is_misaligned(r)}
@@ -70,7 +70,7 @@ class DeviceProgram:
         self.host.finish()
         self.player: Any = None
 
-    # --- where values lie ---
+    # --- the places of values ---
 
     def _root(self, v: Value, strides: tuple[int, ...]) -> Place:
         self.strides[v] = strides
@@ -83,7 +83,7 @@ class DeviceProgram:
                 self._root(v, v.strides)
 
     def place(self, v: Value) -> Place:
-        """Return where a value lies: in an input, a buffer, what a library returned, or a view of one of these."""
+        """Return the place of a value: in an input, a buffer, what a library returned, or a view of one of these."""
         found = self.places.get(v)
         if found is None:
             line = self.fusion.views.get(v)
@@ -91,7 +91,7 @@ class DeviceProgram:
         return found
 
     def _sent(self, v: Value) -> Place:
-        """Return the place of a value of the host's in the memory that is sent."""
+        """Return the place of a value of the CPU's in the memory that is sent."""
         if v in self.late_host:
             place = self._root(v, row_major(v.shape, v.dtype.itemsize))
             self.steps.append(Take(place))
@@ -210,7 +210,7 @@ class DeviceProgram:
     # --- writing ---
 
     def _write(self) -> None:
-        self.late_host: set[Value] = set()  # what the host computes from what the device has computed
+        self.late_host: set[Value] = set()  # what the CPU computes from results of the device
         self.products: dict[Value, Multiply] = {}
         self.joined: set[int] = set()  # lines whose work is done where their operands are made
         self.tables: set[Value] = set()  # matrices with some more rows, of zeros
@@ -418,7 +418,7 @@ class DeviceProgram:
         self._write_call(line)
 
     def _anywhere(self, v: Value) -> Any:
-        """Return a place, or the value itself if it is on the host."""
+        """Return a place, or the value itself if it is on the CPU."""
         return v if v.device == "cpu" else self.place(v)
 
     def _is_sent(self, line: Line) -> bool:
@@ -519,7 +519,7 @@ class DeviceProgram:
         return True
 
     def _in_order(self, v: Value) -> Place:
-        """Return where the elements of a value lie in order, which is made so if it is not."""
+        """Return the place of a value in row-major order, copied if it has another layout."""
         place = self.place(v)
         if place.strides == row_major(v.shape, v.dtype.itemsize) or v.dtype.name not in _COPIED:
             return place
@@ -543,11 +543,11 @@ class DeviceProgram:
             found.append((place, self.place(target)))
         for place, target in found:
             self._copy(place, target, target.value)
-        # What the host wrote before the guards have held would be too early.
+        # The CPU may write only after the guards have held.
         self.host_writes = [(t, v) for t, v in writes if t.device == "cpu" and (self.guarded or v in self.late_host)]
 
     def _write_results(self) -> None:
-        """Let everything that leaves the program lie in memory of its own."""
+        """Give everything that leaves the program memory of its own."""
         graph = self.graph
         owners = {*graph.arguments, *(r.value for r in graph.outside)}
         self.left = [v for v in self.results if v not in owners]
@@ -629,7 +629,7 @@ def _is_misaligned(reference: Any) -> bool:
 
 
 def _is_way(line: Line) -> bool:
-    """Return whether a line only brings a value of the host's to the device."""
+    """Return whether a line only copies a value from the CPU to the device."""
     if not line.is_call or line.op.name not in ("place", "move"):
         return False
     x, out = line.operands[0], line.outputs[0]
@@ -637,7 +637,7 @@ def _is_way(line: Line) -> bool:
 
 
 def _asks(line: Line) -> bool:
-    """Return whether a line of the device's part wants values of the host's as they lie there."""
+    """Return whether a line of the device's part reads values of the CPU's part in place."""
     if line.op is WRITE:
         return line.operands[0].device == "cpu"
     return not _is_way(line) and not is_elementwise(line) and not is_reduction(line) and line.op is not DRAW

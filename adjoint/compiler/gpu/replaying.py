@@ -1,7 +1,7 @@
 """Running a program on a GPU: once step by step, then recorded as CUDA graphs and replayed.
 
-A graph has fixed addresses. So there is one for each set of arguments that comes again, at the same places; where
-ever others come, arguments are copied to places of the program's own. What leaves the program lies in arrays that
+A graph has fixed addresses. So there is one for each set of arguments that comes again with the same addresses. Other
+arguments are copied to addresses of the program's own. What leaves the program is in arrays that
 are handed out, and reused once no reference is left; small ones are copied.
 """
 
@@ -72,7 +72,7 @@ class Player:
         self.on_host = [i for i, v in enumerate(self.arguments) if v.device == "cpu"]
         self.constants = {v: cupy.asarray(v.array) for v in program.graph.constants if v.device != "cpu"}
         returned = {o for o in program.graph.outputs if isinstance(o, Value)}
-        # What leaves, by the value in whose memory it lies.
+        # The results, by the value whose memory holds them.
         self.shapes = {root: v for v, root in zip(program.left, program.made, strict=True) if v.device != "cpu"}
         self.device_results = list(self.shapes)
         self.small = {v for v in self.device_results if v.nbytes <= _SMALL and self.shapes[v] in returned}
@@ -97,7 +97,7 @@ class Player:
         """Work on these arrays of outside tensors from now on."""
         self.outside = outside
         self.around = tuple([a.data.ptr for a in outside.values()])
-        # Gradients that are added to may lie at one place or another; older recordings would hold memory of theirs.
+        # Accumulated gradients may have one of two addresses; older recordings would hold on to their memory.
         last = [r.around for r in self.recordings if r.around != self.around][-1:]
         self.recordings = [r for r in self.recordings if r.around == self.around or r.around in last]
         if self.own is not None and self.own.around != self.around:
@@ -135,7 +135,7 @@ class Player:
         return [made[r] if r.device != "cpu" else env.hosted[r].copy() for r in program.made]
 
     def _looked(self, arrays: Sequence[Array]) -> dict[Value, Any]:
-        """Return the arrays of inputs on the host that something looks at there."""
+        """Return the input arrays on the CPU whose values are read there."""
         return {v: self._find(v, arrays) for v in self.program.looked}
 
     def _find(self, v: Value, arrays: Sequence[Array]) -> Array:
@@ -146,7 +146,7 @@ class Player:
         return next(r.current.array for r in self.program.graph.outside if r.value is v)
 
     def _laid(self, array: Array, v: Value) -> Array:
-        """Return an argument that lies as the program relies on."""
+        """Return an argument in the memory layout that the program relies on."""
         if array.strides == v.strides and array.data.ptr % 16 == 0:
             return array
         fresh = self._room(v.shape, v.dtype, v.strides)
@@ -154,7 +154,7 @@ class Player:
         return fresh
 
     def _room(self, shape: Shape, dtype: DType, strides: Sequence[int]) -> Array:
-        """Return an array of new memory that lies as strides say."""
+        """Return an array of new memory with the given strides."""
         block = self.cupy.empty(max(reach(shape, strides, dtype.itemsize), 1), np.uint8)
         return self.kind(shape, dtype, block.data, strides=strides)
 

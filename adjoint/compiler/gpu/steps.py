@@ -18,7 +18,7 @@ _JOINED = 256  # threads that join the parts of one number
 
 
 class Place(NamedTuple):
-    """Where a value lies: how many bytes behind the start of another, its root; without one, in what the host sends."""
+    """The place of a value: its offset in bytes from another, its root; without a root, from the start of the mail."""
 
     value: Value
     root: Any
@@ -200,7 +200,7 @@ class Call:
         self.line, self.operands, self.outputs, self.function = line, operands, outputs, function
         self.text = line.op.name
         self.bytes = sum(v.nbytes for v in (*line.inputs, *line.outputs))
-        # What the host computes from what the device has computed is no part of a CUDA graph.
+        # What the CPU computes from results of the device is no part of a CUDA graph.
         self.breaks = any(isinstance(o, Value) for o in (*operands, *outputs))
 
     def touched(self) -> list[Place]:
@@ -208,7 +208,7 @@ class Call:
         return [p for p in (*self.operands, *self.outputs) if isinstance(p, Place)]
 
     def run(self, env: Env) -> None:
-        """Call it, and keep what it returns."""
+        """Call it, and store what it returns."""
         given = [env.anything(o) if isinstance(o, Place | Value) else o for o in self.operands]
         found = self.function(*given, *self.line.params)
         for target, array in zip(self.outputs, found if self.line.op.outputs else (found,), strict=True):
@@ -235,7 +235,7 @@ class Attend(Call):
 
 
 class Take:
-    """The way to the device of a value that the host has computed meanwhile."""
+    """The copy to the device of a value that the CPU has computed meanwhile."""
 
     text, bytes, breaks = "take", 0, True
 
@@ -275,7 +275,7 @@ class Ask:
 
 
 class Env:
-    """Where things are in one run: the arrays of inputs and results, the memory of buffers, what the host sent."""
+    """Where things are in one run: the arrays of inputs and results, the memory of buffers, what the CPU sent."""
 
     def __init__(self, program: Any, arena: int, mail: int, roots: dict[Value, Any]) -> None:
         import cupy
@@ -300,7 +300,7 @@ class Env:
 
     def array(self, place: Place) -> Any:
         """Return a place as an array."""
-        if 0 in place.shape:  # nothing lies at no address
+        if 0 in place.shape:  # an empty array has no address
             return self.kind(place.shape, place.value.dtype)
         size = reach(place.shape, place.strides, place.value.dtype.itemsize)
         pointer = self.cupy.cuda.MemoryPointer(self.cupy.cuda.UnownedMemory(self.address(place), max(size, 1), self), 0)
@@ -314,11 +314,11 @@ class Env:
         return Array
 
     def anything(self, what: Any) -> Any:
-        """Return a place, or a value of the host's, as an array."""
+        """Return a place, or a value on the CPU, as an array."""
         return self.hosted[what] if isinstance(what, Value) else self.array(what)
 
     def laid(self, array: Array, place: Place) -> Array:
-        """Return an array that lies as the program relies on."""
+        """Return an array in the memory layout that the program relies on."""
         array = self.cupy.asarray(array)
         if array.shape != place.shape:
             raise GuardFailure(f"{place} has the shape {list(array.shape)}, and {list(place.shape)} when captured")

@@ -15,8 +15,8 @@ template <> __device__ __forceinline__ float join_amin<float>(float a, float b) 
     float x; asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b)); return x; }
 #endif
 """
-# Philox 4x32-10 (Salmon et al. 2011): the number of element `e` of the draw that has one of the seeds, as it is drawn
-# outside of programs too (`devices/cuda/draws.py`): four elements have a counter.
+# Philox 4x32-10 (Salmon et al. 2011): the random number of element `e` for one of the seeds, the same as outside of
+# programs (`devices/cuda/draws.py`): four elements have a counter.
 _RANDOM = r"""
 __device__ __forceinline__ float draw32(const i64* seeds, int number, i64 e) {
     const i64 seed = seeds[number];

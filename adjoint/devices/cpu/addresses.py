@@ -54,7 +54,7 @@ def add(context: BaseContext, address: types.Type, value: types.Type) -> tuple[S
 
 @intrinsic
 def call(context: BaseContext, function: types.Type, a: types.Type, b: types.Type, c: types.Type, d: types.Type) -> Any:
-    """Call a function of four words by its address."""
+    """Call a function of four integers by its address."""
 
     def generate(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
@@ -68,7 +68,7 @@ def call(context: BaseContext, function: types.Type, a: types.Type, b: types.Typ
 
 @intrinsic
 def ask(context: BaseContext, function: types.Type) -> tuple[Signature, Kernel]:
-    """Return the number that a function without arguments, such as one of OpenMP's, answers; by its address."""
+    """Return the integer result of a function without arguments, such as one of OpenMP's; by its address."""
 
     def generate(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]

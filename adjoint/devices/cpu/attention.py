@@ -2,10 +2,10 @@
 
 A block is some heads where heads are small, or some queries of one head where they are large.
 
-Saved for backward is one number per query, the logarithm of the sum of its exponentials: weights are found
-again from it, block by block. Only where that is dear, heads being wide, or no more than the queries themselves,
-weights are kept. Where oneDNN and Numba are installed, all of it is machine code (heads.py); loops that are compiled,
-where there is Numba alone, do what lies between NumPy's matrix multiplications in fewer passes.
+Saved for backward is one number per query, the logarithm of the sum of its exponentials. The backward pass computes
+the weights again from it, block by block. Weights are saved only if computing them is expensive (wide heads), or if
+they need no more memory than the queries. Where oneDNN and Numba are installed, all of it is machine code (heads.py).
+With Numba alone, compiled loops do the work between NumPy's matrix multiplications in fewer passes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Heads:
 
     @property
     def keeps(self) -> bool:
-        """Whether weights are kept."""
+        """Whether weights are saved."""
         batch, heads, length, width = self.q.shape
         return not self.causal and width >= _WIDE and batch * heads * length * self.source <= _KEPT
 
@@ -107,7 +107,7 @@ def _bounds(seen: int, count: int, dtype: DType) -> NDArray:
 
 
 def _beside(x: Any) -> Any:
-    """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
+    """Return new memory in the layout of `x`: heads that were split off a row are joined again without a copy."""
     return np.empty_like(x) if x.ndim == 4 and 0 not in x.strides else np.empty(x.shape, x.dtype)
 
 
@@ -132,7 +132,7 @@ class _Machine:
 
     @staticmethod
     def in_rows(x: NDArray) -> NDArray:
-        """Return heads whose rows lie in one piece each, as (batch, heads, length, width)."""
+        """Return heads with contiguous rows, as (batch, heads, length, width)."""
         step, width = x.strides[-2:]
         if width != x.itemsize or step < x.shape[-1] * width or not x.flags.aligned:
             x = np.array(x, order="C")

@@ -1,6 +1,6 @@
 """NumPy's BLAS: how many threads one product of matrices uses.
 
-Many products at once are best computed one per thread; then each must keep to its own. Only the OpenBLAS that
+Many products at once are best computed one per thread; then each must use its own thread only. Only the OpenBLAS that
 NumPy's wheels bring is known here; with another BLAS, products are computed one after another.
 """
 
@@ -69,7 +69,7 @@ def limit(count: int) -> None:
 
 
 class _Alone:
-    """A context in which every product of matrices is computed by the thread that asks for it."""
+    """A context in which every matrix multiplication runs in the calling thread."""
 
     def __init__(self) -> None:
         self.lock, self.inside, self.before = forks.lock(), 0, 1

@@ -14,7 +14,7 @@ ndarray, _f32, _f64 = np.ndarray, np.dtype("float32"), np.dtype("float64")
 class Constants(dict[Any, Any]):
     """Python numbers as read-only 0-d arrays of a dtype.
 
-    Integers and floats have a table each, because 0.0 and -0.0 are the same key: of floats, zero is not kept.
+    Integers and floats have a table each. 0.0 and -0.0 are the same key, so the table of floats has no zero.
     """
 
     def __init__(self, dtype: Any, kind: type) -> None:

@@ -99,7 +99,7 @@ def _columns(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Sh
 def _columns_samples_last(
     x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape
 ) -> Iterator[Any]:
-    """Yield samples and columns as `_columns` does, but with the samples last: short rows lie together then."""
+    """Yield samples and columns as `_columns` does, but with the samples last, which joins short rows in memory."""
     extent, depth = _extent(size, kernel, stride, dilation), x.shape[1] * math.prod(kernel)
     together = max(sizes.SAMPLES, sizes.COLUMNS // (depth * math.prod(size) * x.dtype.itemsize))
     for n in range(0, len(x), together):
@@ -187,7 +187,7 @@ def _correlate(x: Array, w: Any, stride: Shape, before: Shape, dilation: Shape, 
         part = out[samples, :, rows]
         columns = columns.reshape(groups, weight.shape[2], -1)
         if len(part) == 1 and (groups == 1 or part.flags.c_contiguous):
-            # One sample: what the product gives lies as the result does.
+            # One sample: the product has the memory layout of the result.
             flat = (part.reshape if part.flags.c_contiguous else _rows_of(part))(groups, outs // groups, -1)
             np.matmul(weight, columns, out=flat)
             continue
@@ -197,7 +197,7 @@ def _correlate(x: Array, w: Any, stride: Shape, before: Shape, dilation: Shape, 
 
 
 def _rows_of(part: Array) -> Any:
-    """Return `reshape` for a sample's block of rows, whose channels lie apart."""
+    """Return `reshape` for a sample's block of rows, whose channels are not adjacent in memory."""
     step = part.strides[1]
 
     def reshape(groups: int, outs: int, _: int) -> Any:
@@ -230,8 +230,8 @@ def _correlate_each(x: Array, w: Array, stride: Shape, before: Shape, dilation: 
 def _planes(x: Array, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Iterator[Any]:
     """Yield, for each element of the kernel, the elements of x (C, ...) that all windows have there.
 
-    Where windows follow one another without gaps, what is yielded has rows as long as the padded input's, so
-    that it lies in one piece; the ends of its rows mean nothing.
+    Where windows follow one another without gaps, the arrays have rows as long as the padded input's, so
+    that they are contiguous; the ends of their rows mean nothing.
     """
     extent = _extent(size, kernel, stride, dilation)
     if max(stride) > 1:

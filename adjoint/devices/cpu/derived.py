@@ -65,7 +65,7 @@ class Forms:
         return found
 
     def knows(self, fixed: tuple[Any, ...]) -> bool:
-        """Return whether there are forms for values of the static parameters, of which a program uses few."""
+        """Return whether there are forms for these values of the static parameters; programs use only some values."""
         return fixed in self._expressions or len(self._expressions) < _MOST_VARIANTS
 
     def passes(
@@ -131,7 +131,7 @@ def _are_alike(x: Array, y: Array) -> bool:
 
 
 def _layout(operands: Sequence[Any], dtype: DType) -> tuple[Any, str]:
-    """Return an array as which the others lie in memory, and the letters of the operands."""
+    """Return an array whose memory layout the others must have, and the letters of the operands."""
     first = next((a for a in operands if type(a) is ndarray and any(a.strides)), None)
     if first is None or not _is_dense(first):
         return None, "?"

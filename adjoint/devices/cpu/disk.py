@@ -1,6 +1,6 @@
 """Machine code on disk: a folder that only the user can write to, and a file for each entry.
 
-Anyone who can write here can run code as the user, so nothing is read that another user could have written: not in a
+A user who can write here can run code as the owner, so nothing is read that another user could have written: not in a
 folder that another owns, may write to or can replace (up to the root, or to the user's home), and no file that is a
 link, is another's or is open to others. The last bytes of a file are the checksum of its key and its content: an
 entry that is cut, changed or put in another's place is compiled anew. Nothing here raises; what is wrong is said once.
@@ -21,7 +21,7 @@ _told: set[str] = set()
 
 
 def folder() -> Path | None:
-    """Return the folder in which compiled loops are kept, or None if there is no safe one."""
+    """Return the folder in which compiled loops are stored, or None if there is no safe one."""
     home = os.path.expanduser("~")
     base = os.environ.get("ADJOINT_CACHE_DIR") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "adjoint"

@@ -18,8 +18,8 @@ from .sizes import PIECE as _PIECE
 from .threads import share
 
 # Measured: waking a worker and passing the interpreter's lock to it costs some 50 µs (benchmarks/README.md).
-# Elements of a piece: a few float32 temporaries lie in the cache. With smaller ones threads meet at the interpreter's
-# lock, and a thread that has to wait for it sleeps and is woken, which takes as long as a pass over a piece.
+# Elements of a piece: a few float32 temporaries fit in the cache. With smaller pieces threads contend for the
+# interpreter's lock; a waiting thread sleeps and is woken, which takes as long as a pass over a piece.
 
 ndarray = np.ndarray
 

@@ -51,7 +51,7 @@ def _places(x_shape: tuple[int, ...], target: Any, ignored: int) -> Any:
 
 
 def _reduced(losses: Array, reduction: int, dtype: DType) -> Array:
-    """Return losses, their mean or their sum; of a few Python's, which needs no setting up."""
+    """Return losses, their mean or their sum; for a small number of losses in Python, without a NumPy call."""
     if reduction == _NONE:
         return losses
     total = sum(losses.tolist()) if losses.size <= sizes.ONE_ROW else np.add.reduce(losses)

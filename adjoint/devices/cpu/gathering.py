@@ -207,7 +207,7 @@ def scatter_add_backward(g: Array, i: Array, axis: int) -> Array:
 
 
 def _rows(y: Array, width: int) -> tuple[Array, int]:
-    """Return rows as a vector, and how far apart they are: those of one number, repeated, lie in one place."""
+    """Return rows as a vector, and their distance in elements: 0 where a row is one repeated number, stored once."""
     if uniform(y):
         return np.full(width, y[(0,) * y.ndim], y.dtype), 0
     return np.ascontiguousarray(y).reshape(-1), width

@@ -1,7 +1,7 @@
 """Attention as machine code: a head at a time, from its scores to its means, in one of OpenMP's threads each.
 
 Matrix multiplications are oneDNN's, called by its address; a thread that is one of several multiplies alone. So a whole
-way forth or back is one parallel region, and scores of a block of queries stay in the cache of the core that made them.
+forward or backward pass is one parallel region, and scores of a block of queries stay in the cache of their core.
 Only imported where Numba is installed.
 """
 
@@ -18,7 +18,7 @@ from .mathematics import FLAGS, _as_float
 from .mathematics import exp_below as _exp_below
 from .sources import cfunc, njit
 
-# Words of the table that both ways read; of each array the address and the steps, in bytes, along its first three axes.
+# Fields of the table that both passes read: each array's address and its steps in bytes along its first three axes.
 (
     MULTIPLY, NUMBER, HEADS, LENGTH, SOURCE, WIDTH, VALUE_WIDTH, CAUSAL, SCALE, BLOCK, SCRATCH, SCRATCH_SIZE,
     WEIGHTS, LOGS, ARRAYS,

@@ -1,7 +1,7 @@
 """Loops that Numba compiles, for what NumPy needs many passes for and oneDNN has not.
 
-They take blocks of rows and let go of the interpreter's lock; `threads.share` gives each thread its blocks, so
-that Numba's own threads, which do not survive a fork, are never started. Machine code is kept on disk (disk.py).
+They take blocks of rows and release the interpreter's lock. `threads.share` splits the blocks among our own threads:
+Numba's threads do not survive a fork and are never started. Machine code is stored on disk (disk.py).
 Only imported where Numba is installed and an array is large.
 """
 
@@ -129,7 +129,7 @@ def product_back_rows(x: NDArray, numbers: NDArray, out: NDArray, zeros: NDArray
 
 @_compiled(_EXACT)
 def sum_columns(start: int, stop: int, x: NDArray, rows: int, width: int, out: NDArray) -> None:
-    """Write the sums of the columns of a matrix, from one column to another; eight rows are added before the rest."""
+    """Write the sums of a range of columns of a matrix; eight rows at a time are added, then the remaining rows."""
     target = out[start:stop]
     for j in range(stop - start):
         target[j] = np.float32(0)

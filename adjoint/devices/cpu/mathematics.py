@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numba.core.base import BaseContext
     from numba.core.typing import Signature
 
-# NaNs and infinities keep their meaning; sums may be taken in any order.
+# NaNs and infinities are respected; sums may be taken in any order.
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 EXACT = {"contract", "nsz"}
 inline = numba.njit(fastmath=EXACT, error_model="numpy", forceinline=True)  # a call that is left is not vectorised
@@ -142,7 +142,7 @@ def _expm1_32(x: float) -> np.floating[Any] | float:
     n, p = _exp_parts(F(88.72283) if low > F(88.72283) else low)
     # 2**n * (1 + p) - 1 without the cancellation near 0, where n is 0.
     out = _scaled(F(1.0) + p, n) if n > F(25.0) else _scaled(p, n) + (_scaled(F(1.0), n) - F(1.0))
-    out = x if abs(x) < F(1e-7) else out  # and keeps the sign of zero
+    out = x if abs(x) < F(1e-7) else out  # and preserves the sign of zero
     return F(np.inf) if x > F(88.72284) else out
 
 

@@ -1,7 +1,7 @@
 """Loops that Numba compiles for what moves, selects or scans numbers: copies, gathering, scattering, running sums.
 
 Each is called as ``loop(start, stop, ...)`` with vectors that it sees whole, and does the rows (or columns) between
-the two; `rows.run_cuts` shares these among threads. Only imported where Numba is installed and an array is large.
+the two; `rows.run_cuts` splits these among threads. Only imported where Numba is installed and an array is large.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def box(
 
 @_compiled(_EXACT)
 def copy(start: int, stop: int, out: NDArray, out_step: int, source: NDArray, step: int, width: int) -> None:
-    """Write the rows of a source to rows that lie `out_step` apart."""
+    """Write the rows of a source to rows whose starts are `out_step` apart."""
     for i in range(start, stop):
         _assign(out[i * out_step : i * out_step + width], source[i * step : i * step + width])
 

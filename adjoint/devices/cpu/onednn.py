@@ -1,11 +1,11 @@
 """oneDNN through ctypes: cached primitives that read and write NumPy's memory.
 
-The library is the wheel ``onednn-cpu-gomp``'s or the system's ``libdnnl.so.3``; it is looked for when first
-asked for. `Plan` is one of its primitives for given shapes and layouts, with the reorders that its favourite
-layouts ask for; plans are kept in bounded caches and called with arrays. After a fork the child does without:
-OpenMP's threads do not survive one.
+The library is the wheel ``onednn-cpu-gomp``'s or the system's ``libdnnl.so.3``; it is loaded when first
+needed. `Plan` is one of its primitives for given shapes and layouts, with the reorders into the layouts
+that the primitive prefers; plans are stored in bounded caches and called with arrays. After a fork the child does
+without, because OpenMP's threads do not survive a fork.
 
-Names and numbers are those of oneDNN's C interface, which version 3 keeps.
+Names and numbers are those of oneDNN's C interface, version 3.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ _arena = _Arena()
 class Plan:
     """A primitive with its memories: call it with one array per argument, in the order they were given.
 
-    `layouts` says how the caller's arrays lie; where oneDNN chose another layout, data is reordered through
+    `layouts` gives the memory layouts of the caller's arrays; where oneDNN chose another one, data is reordered through
     memory of the arena.
     """
 
@@ -266,7 +266,7 @@ class Plan:
             library.dll.dnnl_primitive_desc_destroy(descriptor)
 
     def __call__(self, *arrays: Array) -> None:
-        """Run the primitive on arrays that lie as the layouts say."""
+        """Run the primitive on arrays in these layouts."""
         dll, stream, places = self.dll, self.stream, self.places
         point, execute = dll.dnnl_memory_set_data_handle, dll.dnnl_primitive_execute
         with self.lock:
@@ -309,7 +309,7 @@ _makers: list[Any] = []
 
 
 def limit(count: int) -> None:
-    """Let primitives use so many threads; those that are kept were made for another number."""
+    """Let primitives use so many threads; the cached ones, made for another number, are discarded."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libgomp.so.1").omp_set_num_threads(count)
     for maker in _makers:
@@ -346,7 +346,7 @@ def _contiguous(x: Array) -> Array:
 
 @_planned
 def _matmul_plan(x_shape: Ints, x_bytes: Ints, y_shape: Ints, y_bytes: Ints, biased: bool) -> Plan | None:
-    """Return a plan for operands with such strides in bytes, None where neither rows nor columns lie in one piece."""
+    """Return a plan for operands with such strides in bytes, None where neither rows nor columns are contiguous."""
     x_strides, y_strides = (tuple(s // 4 for s in strides) for strides in (x_bytes, y_bytes))
     for shape, strides in ((x_shape, x_strides), (y_shape, y_strides)):
         if min(strides) < 1 or 1 not in strides[-2:] or max(strides[-2:]) < shape[-1 if strides[-1] == 1 else -2]:

@@ -1,4 +1,4 @@
-"""The order of the elements of large arrays along an axis, where equal ones keep their places.
+"""Stable sorting of large arrays along an axis.
 
 NumPy sorts whole numbers several times as fast as it finds a stable order of floats. So an element and its place are
 put into one number, which no other equals: what sorts these, sorts the elements, and a sort need not be stable.
@@ -31,7 +31,7 @@ def _argsort(definition: Kernel) -> Kernel:
 
 
 def _stable(x: Array, axis: int, descending: bool) -> Array:
-    """Return the indices that sort along an axis; equal elements keep their order."""
+    """Return the indices that sort along an axis, stably."""
     if x.size >= sizes.SORT and (found := order(x, axis, descending)) is not None:
         return found
     if not descending:
@@ -86,7 +86,7 @@ def _keys(rows: Any) -> Any:
 
 
 def _one_by_one(x: Array, axis: int, count: int, largest: bool) -> Array | None:
-    """Return the indices of a few best elements along the last axis; None where NumPy must look at all."""
+    """Return the indices of the best elements along the last axis, for a small `count`; None if NumPy must sort."""
     n = x.shape[axis]
     if axis != x.ndim - 1 or not 0 < count <= sizes.BEST_ONE_BY_ONE or not x.flags.c_contiguous or x.dtype.kind != "f":
         return None

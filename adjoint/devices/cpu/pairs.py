@@ -1,4 +1,4 @@
-"""Functions of two large arrays that NumPy computes number by number, made of what it computes in vectors.
+"""Functions of two large arrays that NumPy computes one element at a time, composed of its vectorised functions.
 
 Small arrays go to NumPy's own. What these return is as exact as NumPy's, NaN and infinity included.
 """

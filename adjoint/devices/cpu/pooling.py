@@ -19,7 +19,7 @@ LINEAR = tuple(f"{name}{n}d" for name in (
 
 
 def _in_pieces(function: Kernel, dtype: DType, plans: Plans, x: NDArray, *more: NDArray) -> NDArray:
-    """Return ``function(x, *more)``, computed for a few images at a time, which threads share."""
+    """Return ``function(x, *more)``, computed for a few images at a time, split among threads."""
     rank = len(plans)
     arrays = [a.reshape(-1, *a.shape[a.ndim - rank :]) for a in (x, *more)]
     size = tuple(x.shape[-rank:]) if more else tuple(p.n_out for p in plans)

@@ -1,8 +1,8 @@
-"""Matrix multiplications: who computes them, and with which threads.
+"""Matrix multiplications: which library computes them, and with which threads.
 
-BLAS's threads wait for more work by spinning, and take the cores from oneDNN's for milliseconds: where oneDNN is
-there, it computes whatever BLAS would share among threads. It shares a batch of matrices out by itself, too. With
-NumPy alone, threads take the matrices of a batch in turn while BLAS keeps to one.
+BLAS's threads wait for more work by spinning, and take the cores from oneDNN's for milliseconds. Where oneDNN is
+installed, it computes whatever BLAS would split among threads, and batches of matrices, too. With
+NumPy alone, threads take the matrices of a batch in turn while BLAS uses one thread for each.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _linear_joint(rule: Kernel) -> Kernel:
 
 @functools.lru_cache(64)
 def _around(shape: tuple[int, ...], axis: int) -> tuple[Any, Any]:
-    """Return where the factors of a cross product lie in flattened arrays: of what is added, of what is taken away."""
+    """Return indices of a cross product's factors in flattened arrays: of what is added, of what is subtracted."""
     places = np.arange(math.prod(shape)).reshape(shape)
     following, last = (np.roll(places, -n, axis) for n in (1, 2))
     return np.stack((following, last)), np.stack((last, following))

@@ -1,4 +1,4 @@
-"""Who computes what: a measured table of the sizes from which a kernel beats plain NumPy.
+"""Which library computes what: a measured table of the sizes from which a kernel beats plain NumPy.
 
 NumPy is always there. Where the extra ``fast`` is installed, large float32 arrays go to oneDNN, and to loops
 compiled by Numba where oneDNN has none. ``ADJOINT_PROVIDER=numpy`` leaves them out.
@@ -129,7 +129,7 @@ def ready() -> bool:
 
 
 def gpu(x: Array) -> Any:
-    """Return the kernels of the GPU that `x` lies on, a package with a module for each family; else None."""
+    """Return the kernels of the GPU that holds `x`, a package with a module for each family; else None."""
     return gpus.get(type(x))
 
 

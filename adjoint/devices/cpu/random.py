@@ -1,7 +1,7 @@
 """Random numbers that follow torch's CPU stream.
 
 A `Stream` seeded like a torch generator yields the numbers torch yields, and uses up as much of the
-stream doing so, so that any later draw agrees as well. What was found by experiment against torch 2.13:
+stream doing so, so that all later samples agree as well. What was found by experiment against torch 2.13:
 
 Equal bit for bit
     `uniform`, `integers`, `random`, `bernoulli`, `permutation`, `multinomial`, `poisson`, `geometric`,
@@ -15,9 +15,9 @@ Equal to the last bits of the floating type
 Different from torch
     - On Intel CPUs torch hands `exponential` and `bernoulli` with a single probability to MKL, which has
       a generator of its own. Here they follow what torch does everywhere else.
-    - Torch scales uniform draws with a fused multiply-add; a torch built without one rounds differently.
+    - Torch scales uniform samples with a fused multiply-add; a torch built without one rounds differently.
     - Permutations of 214,748,364 elements and more are made differently by torch.
-    - Torch fills tensors that are not contiguous with the serial sampler that it otherwise keeps for
+    - Torch fills tensors that are not contiguous with the serial sampler that it otherwise uses for
       fewer than 16 normals; here the number of elements alone decides, as results are contiguous.
     - Torch refuses `random` without bounds for unsigned types wider than 8 bits; here it works.
 """
@@ -58,7 +58,7 @@ Words: TypeAlias = NDArray[np.uint64]
 
 _MASKS, _STEP = [np.array(0xFFFFFF, kind) for kind in (np.uint64, np.int32)], np.array(2.0**-24, np.float32)
 
-# From this width on torch takes the remainder of 64 bits instead of 32, to keep its bias small.
+# From this width on torch takes the remainder of 64 bits instead of 32, so that its bias is small.
 _WIDE_SPAN = 1 << 28
 
 # Torch writes the third of the gamma sampler in single precision.
@@ -88,8 +88,8 @@ _KEY_LENGTH = 624
 class Stream:
     """A stream of random numbers, equal to that of a torch CPU generator with the same seed.
 
-    Every draw holds a lock, so that threads may share a stream; each draw is then whole, but which
-    thread comes first is up to them. Results are fresh, C-contiguous arrays.
+    Every call holds a lock, so that threads may share a stream; each call is then atomic, but the order of
+    the threads is not defined. Results are fresh, C-contiguous arrays.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Stream:
     def __init__(self, seed: int) -> None:
         self._bits = np.random.MT19937(0)
         self._lock = forks.lock()
-        forks.adopt(self._bits.lock)  # NumPy's own, held while it draws
+        forks.adopt(self._bits.lock)  # NumPy's own, held while it generates numbers
         self.seed(seed)
 
     # --- the state ----------------------------------------------------------------------------------
@@ -132,12 +132,12 @@ class Stream:
         return self._seed
 
     def state(self) -> NDArray[np.uint8]:
-        """All that decides the draws to come, in the 5056 bytes of `torch.get_rng_state`."""
+        """The whole state of the stream, in the 5056 bytes of `torch.get_rng_state`."""
         record = np.zeros((), _STATE)
         with self._lock:
             twister: Any = self._bits.state["state"]
             key, position = twister["key"], twister["pos"]
-            # Before the first draw torch points at 0 instead of past the end, and the key is the seed's.
+            # Before the first sample torch points at 0 instead of past the end, and the key is the seed's.
             unused = position == _KEY_LENGTH and key[0] == self._seed & 0xFFFFFFFF
             record["initial_seed"], record["seeded"] = self._seed, 1
             record["left"], record["next"] = _KEY_LENGTH + 1 - position, 0 if unused else position
@@ -166,7 +166,7 @@ class Stream:
             self._bits.state = {"bit_generator": "MT19937", "state": twister}
 
     def copy(self) -> Stream:
-        """Return a stream that will draw the same numbers, independently."""
+        """Return a stream that will return the same numbers, independently."""
         twin = Stream(0)
         twin.set_state(self.state())
         return twin
@@ -174,7 +174,7 @@ class Stream:
     # --- continuous distributions -------------------------------------------------------------------
 
     def uniform(self, shape: Sequence[int], dtype: DTypeLike, low: float = 0.0, high: float = 1.0) -> Values:
-        """Draw uniformly from [low, high), as `torch.rand` and `Tensor.uniform_` do."""
+        """Sample uniformly from [low, high), as `torch.rand` and `Tensor.uniform_` do."""
         if dtype is FLOAT32 and low == 0.0 and high == 1.0 and (size := math.prod(shape)) <= RANDOM_BLOCK:
             with self._lock:
                 return self._floats(size).reshape(shape)
@@ -189,7 +189,7 @@ class Stream:
 
         def sample(size: int) -> Values:
             values = cast(affine(self._units(size, work), stop - start, start), dtype)
-            # Rounding may reach `high`, which the range excludes; torch answers with `low`.
+            # Rounding may reach `high`, which the range excludes; torch returns `low` then.
             values[values == dtype.type(stop)] = dtype.type(start)
             return values
 
@@ -197,7 +197,7 @@ class Stream:
         return self._draw(shape, dtype, (lambda size: self._units(size, work)) if plain else sample)
 
     def normal(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 0.0, std: float = 1.0) -> Values:
-        """Draw from a normal distribution, as `torch.randn` and `Tensor.normal_` do.
+        """Sample from a normal distribution, as `torch.randn` and `Tensor.normal_` do.
 
         For complex types `std` is that of the modulus: each part has ``std / sqrt(2)``. As in torch,
         `mean` is then the mean of both parts.
@@ -222,7 +222,7 @@ class Stream:
         return cast(values, dtype).reshape(shape)
 
     def normal_singly(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 0.0, std: float = 1.0) -> Values:
-        """Draw from a normal distribution, as torch does for a tensor that does not lie in one piece: not by blocks."""
+        """Sample from a normal distribution, as torch does for a tensor that is not contiguous: not by blocks."""
         dtype = np.dtype(dtype)
         if dtype in REAL_OF_COMPLEX:
             parts = self.normal_singly((*shape, 2), REAL_OF_COMPLEX[dtype], mean, std / math.sqrt(2.0))
@@ -230,7 +230,7 @@ class Stream:
         return self._draw(shape, dtype, lambda size: affine(self._many_normals(size), std, mean))
 
     def log_normal(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 1.0, std: float = 2.0) -> Values:
-        """Draw numbers whose logarithm is normal, as `Tensor.log_normal_` does."""
+        """Sample numbers whose logarithm is normal, as `Tensor.log_normal_` does."""
         dtype = np.dtype(dtype)
         require_floating("log_normal", dtype)
         if not std > 0.0:
@@ -239,14 +239,14 @@ class Stream:
             return self._draw(shape, dtype, lambda size: np.exp(affine(self._many_normals(size), std, mean)))
 
     def exponential(self, shape: Sequence[int], dtype: DTypeLike, lambd: float = 1.0) -> Values:
-        """Draw waiting times of rate `lambd`, as `Tensor.exponential_` does."""
+        """Sample waiting times of rate `lambd`, as `Tensor.exponential_` does."""
         require_floating("exponential", np.dtype(dtype))
         if not lambd > 0.0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
         return self._draw(shape, dtype, lambda size: np.log1p(-self._doubles(size)) * (-1.0 / lambd))
 
     def cauchy(self, shape: Sequence[int], dtype: DTypeLike, median: float = 0.0, sigma: float = 1.0) -> Values:
-        """Draw from a Cauchy distribution, as `Tensor.cauchy_` does."""
+        """Sample from a Cauchy distribution, as `Tensor.cauchy_` does."""
         require_floating("cauchy", np.dtype(dtype))
         if not sigma > 0.0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
@@ -260,7 +260,7 @@ class Stream:
     # --- discrete distributions ---------------------------------------------------------------------
 
     def integers(self, shape: Sequence[int], dtype: DTypeLike, low: int, high: int) -> Values:
-        """Draw integers from [low, high), as `torch.randint` does; `dtype` may be floating."""
+        """Sample integers from [low, high), as `torch.randint` does; `dtype` may be floating."""
         dtype = np.dtype(dtype)
         if not low < high:
             raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
@@ -275,7 +275,7 @@ class Stream:
         return self._draw(shape, dtype, lambda size: self._remainders(size, span, low, span >= _WIDE_SPAN))
 
     def random(self, shape: Sequence[int], dtype: DTypeLike, low: int | None = None, high: int | None = None) -> Values:
-        """Draw integers from as wide a range as the bounds leave open, as `Tensor.random_` does.
+        """Sample integers from as wide a range as the bounds leave open, as `Tensor.random_` does.
 
         Without bounds, the range is that of the non-negative integers that `dtype` holds exactly. With
         `high` alone it is [0, high); with `low` alone it reaches to the greatest such integer.
@@ -290,10 +290,10 @@ class Stream:
         return self._draw(shape, dtype, lambda size: self._remainders(size, end, 0, wide))
 
     def bernoulli(self, p: Values | float, shape: Sequence[int], dtype: DTypeLike) -> Values:
-        """Draw ones with probability `p` and zeros otherwise, as `torch.bernoulli` does.
+        """Return ones with probability `p` and zeros otherwise, as `torch.bernoulli` does.
 
-        A number `p` is compared with draws in double precision, an array `p` (broadcast to `shape`)
-        with draws in its own, as in torch.
+        A scalar `p` is compared with uniform samples in double precision, an array `p` (broadcast to `shape`)
+        with samples in its own, as in torch.
         """
         if not self.probable(p):
             raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={p}")
@@ -305,16 +305,16 @@ class Stream:
         return (draws < p.astype(work)).astype(dtype)
 
     def geometric(self, shape: Sequence[int], dtype: DTypeLike, p: float) -> Values:
-        """Draw the number of trials up to the first success, as `Tensor.geometric_` does."""
+        """Sample the number of trials up to the first success, as `Tensor.geometric_` does."""
         if not 0.0 < p < 1.0:
             raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
         failure = math.log1p(-p)
         return self._draw(shape, dtype, lambda size: np.ceil(np.log(self._doubles(size)) / failure))
 
     def poisson(self, rates: Values) -> Values:
-        """Draw counts of the given `rates`, as `torch.poisson` does.
+        """Sample counts of the given `rates`, as `torch.poisson` does.
 
-        How much of the stream a count takes depends on the draws, so the counts are made one by one,
+        How much of the stream a count takes depends on the samples, so the counts are made one by one,
         a microsecond or more each.
         """
         if not np.all(rates >= 0):
@@ -324,14 +324,14 @@ class Stream:
         return cast(np.array(counts, np.float64), rates.dtype).reshape(rates.shape)
 
     def gamma(self, concentration: Values) -> Values:
-        """Draw from gamma distributions of rate 1, as `torch._standard_gamma` does; one by one, as `poisson`."""
+        """Sample from gamma distributions of rate 1, as `torch._standard_gamma` does; one by one, as `poisson`."""
         least = float(np.finfo(work_type(concentration.dtype)).tiny)
         with self._lock:
             draws = [max(self._gamma(a), least) for a in concentration.astype(np.float64).ravel().tolist()]
         return cast(np.array(draws, np.float64), concentration.dtype).reshape(concentration.shape)
 
     def dirichlet(self, concentration: Values) -> Values:
-        """Draw points of the simplex, as `torch._sample_dirichlet` does: gamma draws over their sum."""
+        """Sample points of the simplex, as `torch._sample_dirichlet` does: gamma samples over their sum."""
         with self._lock:
             draws = [self._gamma(a) for a in concentration.astype(np.float64).ravel().tolist()]
         gammas = np.array(draws, np.float64).reshape(concentration.shape)
@@ -340,7 +340,7 @@ class Stream:
         return cast(points, concentration.dtype)
 
     def binomial(self, count: Values, chance: Values) -> Values:
-        """Draw the number of successes in `count` trials, as `torch.binomial` does; one by one, as `poisson`."""
+        """Sample the number of successes in `count` trials, as `torch.binomial` does; one by one, as `poisson`."""
         count, chance = np.broadcast_arrays(count, chance)
         pairs = zip(count.astype(np.float64).ravel().tolist(), chance.astype(np.float64).ravel().tolist(), strict=True)
         with self._lock:
@@ -350,18 +350,18 @@ class Stream:
     def multinomial(
         self, probabilities: Values, num_samples: int, replacement: bool = False, order: Sequence[int] | None = None
     ) -> NDArray[np.int64]:
-        """Draw indices in proportion to each row of `probabilities`, as `torch.multinomial` does.
+        """Sample indices in proportion to each row of `probabilities`, as `torch.multinomial` does.
 
         Parameters
         ----------
         probabilities
             Weights of one or two dimensions, not negative; rows need not sum to one.
         num_samples
-            How many indices to draw per row.
+            How many indices to sample per row.
         replacement
             Whether an index may be drawn again.
         order
-            In which order of the dimensions to draw, outermost first; None for theirs.
+            The order of the dimensions in which to sample, outermost first; None for theirs.
         """
         check_weights(probabilities, num_samples, replacement)
         if replacement and num_samples > 1:
@@ -420,19 +420,19 @@ class Stream:
         return out.reshape(shape)
 
     def _words(self, size: int) -> Words:
-        """Draw 32 bits each."""
+        """Return 32 random bits each."""
         words: Words = self._bits.random_raw(size)
         return words
 
     def _longs(self, size: int) -> Words:
-        """Draw 64 bits each; the first word is the upper half."""
+        """Return 64 random bits each; the first word is the upper half."""
         words = self._words(2 * size)
         longs = words[0::2] << np.uint64(32)
         longs |= words[1::2]
         return longs
 
     def _floats(self, size: int) -> NDArray[np.float32]:
-        """Draw from [0, 1) in steps of 2**-24."""
+        """Sample from [0, 1) in steps of 2**-24."""
         bits: Values = self._bits.random_raw(size)
         if size > SMALL_RANDOM:  # the conversion of a shorter type is faster
             bits = bits.astype(np.int32)
@@ -442,7 +442,7 @@ class Stream:
         return values
 
     def _doubles(self, size: int) -> NDArray[np.float64]:
-        """Draw from [0, 1) in steps of 2**-53."""
+        """Sample from [0, 1) in steps of 2**-53."""
         bits = self._longs(size) & np.uint64((1 << 53) - 1)
         # The signed conversion is one instruction, the unsigned one several.
         return bits.view(np.int64) * np.float64(2.0**-53)
@@ -455,7 +455,7 @@ class Stream:
         return self._doubles(size) if work is FLOAT64 else self._floats(size)
 
     def _remainders(self, size: int, span: int, low: int, wide: bool) -> NDArray[np.int64]:
-        """Draw integers from [low, low + span), by the remainder of 64 bits if `wide`, else of 32."""
+        """Sample integers from [low, low + span), by the remainder of 64 bits if `wide`, else of 32."""
         if span == 2**64:
             return self._longs(size).view(np.int64)
         if size <= SMALL_RANDOM and not wide:
@@ -472,7 +472,7 @@ class Stream:
         return values
 
     def _block_normals(self, size: int, dtype: np.dtype[Any], mean: float, std: float) -> Values:
-        """Draw 16 or more normals, in blocks of 16."""
+        """Sample 16 or more normals, in blocks of 16."""
         work = work_type(dtype)
         out = np.empty(size, work)
         rest = size % BLOCK
@@ -480,7 +480,7 @@ class Stream:
             piece = out[start : min(start + RANDOM_BLOCK, size - rest)]
             piece[...] = affine(box_muller_blocks(self._units(piece.size, work)), std, mean)
         if rest:
-            # Torch draws uniform numbers for the incomplete block (unless they are halves), and then
+            # Torch generates uniform numbers for the incomplete block (unless they are halves), and then
             # makes the last 16 elements anew.
             if dtype not in HALVES:
                 self._units(rest, work)
@@ -488,7 +488,7 @@ class Stream:
         return out
 
     def _normal(self) -> float:
-        """Draw a standard normal; they come in pairs, and the spare one is kept for later."""
+        """Sample a standard normal; they come in pairs, and the spare one is saved for later."""
         spare = self._spare
         if spare is not None:
             self._spare = None
@@ -499,11 +499,11 @@ class Stream:
         return radius * math.cos(angle)
 
     def _few_normals(self, size: int) -> NDArray[np.float64]:
-        """Draw standard normals one by one; fast for few."""
+        """Sample standard normals one by one; fast for a small number."""
         return np.array([self._normal() for _ in range(size)], np.float64)
 
     def _many_normals(self, size: int) -> NDArray[np.float64]:
-        """Draw the same numbers as `_few_normals`; fast for many."""
+        """Return the same numbers as `_few_normals`; fast for a large number."""
         head = 0 if self._spare is None else 1
         body = (size - head) // 2 * 2
         if body <= 0:
@@ -612,7 +612,7 @@ class Stream:
                 return k
 
     def _weighted_indices(self, weights: Values, num_samples: int) -> NDArray[np.int64]:
-        """Look uniform draws up in the cumulative weights."""
+        """Look uniform samples up in the cumulative weights."""
         rows = np.cumsum(weights.astype(work_type(weights.dtype)), axis=-1)
         rows = (rows / rows[..., -1:]).reshape(-1, weights.shape[-1])
         with self._lock:

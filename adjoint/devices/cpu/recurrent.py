@@ -196,7 +196,7 @@ def _lstm_layer_joint(rule: Kernel) -> Kernel:
 
 
 # --- One step of an LSTM ----------------------------------------------------------------------------
-# Here gates are rows and samples are columns, (4 E, N): a weight is then the left factor as it lies, which takes BLAS
+# Here gates are rows and samples are columns, (4 E, N): a weight is then the left factor untransposed, which takes BLAS
 # half the time of its transpose as the right one, and every gate is one piece of memory.
 
 
@@ -269,7 +269,7 @@ def lstm_cell_backward(
 
 @override.around("lstm_cell")
 def _lstm_cell(definition: Kernel) -> Kernel:
-    """Choose by the first array alone: who calls it has asked whether the row above applies."""
+    """Choose by the first array alone: the caller has checked that the row above applies."""
 
     def cell(x: Any, *rest: Any) -> Any:
         return lstm_cell(x, *rest) if type(x) is ndarray and x.dtype in (f32, f64) else definition(x, *rest)

@@ -148,7 +148,7 @@ def shuffled(choices: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @functools.lru_cache
 def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the least and greatest integer that may be asked of `dtype`."""
+    """Return the least and greatest integer of `dtype`, as bounds of random integers."""
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind in "iu":

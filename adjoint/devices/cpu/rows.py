@@ -24,7 +24,7 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
 
     A letter says of each argument what it is: 'r' an array of rows, 'v' of one number per row, 'w' a vector that all
     pieces read, 'p' an array with one row for each piece (see `pieces`), 'f' a number, 'b' a boolean. Arrays are
-    float32 and lie in one piece.
+    contiguous and float32.
     """
     total = len(arguments[0])
     count = count or pieces(arguments[0])
@@ -87,7 +87,7 @@ def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any, leas
     """Call a loop of `moves.py`, ``loop(start, stop, *arguments)``, on pieces of ``range(total)``.
 
     `size` is how many elements that is in all, `least` how many are worth a thread. A letter says of each argument what
-    it is: 'w' a vector of float32, 'l' of int64, 's' a whole number, 'f' one of float32. Vectors lie in one piece, and
+    it is: 'w' a vector of float32, 'l' of int64, 's' a whole number, 'f' one of float32. Vectors are contiguous, and
     all pieces see the whole of them.
     """
     count = min(threads.count, size // least, total)
@@ -109,7 +109,7 @@ def pieces(rows: Array, least: int = _SHARE, most: int = 0) -> int:
 
 
 def thread_pool() -> pool.Pool | None:
-    """Return the pool of native threads; None in a thread that shares already, and where there is none."""
+    """Return the pool of native threads; None in a thread of a pool, and where there is no pool."""
     return pool.pool() if threads.may_share() and provider.fast_allowed() else None
 
 
@@ -117,7 +117,7 @@ def thread_pool() -> pool.Pool | None:
 
 
 def _block(kinds: str, arguments: Sequence[Any]) -> array[int]:
-    """Return what a piece reads of its arguments, two words for each."""
+    """Return what a piece reads of its arguments, two fields for each."""
     words: list[int] = []
     for kind, a in zip(kinds, arguments, strict=True):
         if kind == "f":
@@ -156,7 +156,7 @@ def _compiled(loop: Any, kinds: str, first: str, ends: str) -> int:
     return int(_cfuncs().load(source).address)
 
 
-# How a piece reads its arguments; there are two words for each.
+# How a piece reads its arguments; there are two fields for each.
 _READ = {
     "r": "carray(pointer(PLACE + 4 * start * WIDTH), (rows, WIDTH), np.float32)",
     "v": "carray(pointer(PLACE + 4 * start), (rows,), np.float32)",

@@ -1,8 +1,8 @@
 """What a row-wise statement becomes on the CPU: NumPy passes for small arrays, a compiled loop for large ones.
 
 A loop goes from row to row, once over a row's elements for each stage of the statement, and writes in the last one. It
-takes rows of contiguous memory and rows of planes (`scalar.rows.Layout`), shared by threads. Sums across rows are taken
-by each thread for itself, and then added up. Where nothing can be compiled, or axes lie otherwise, threads run the
+takes rows of contiguous memory and rows of planes (`scalar.rows.Layout`), split among threads. Each thread computes
+sums across its own rows, which are then added up. Where nothing can be compiled, or for other axes, threads run the
 NumPy passes on blocks of rows.
 """
 
@@ -429,7 +429,7 @@ class _Printer:
         for stage in program.stages:
             for name, value in stage.scalars:
                 self.assign(1, [value], [name])
-            if stage.reductions or stage.elements or stage.across:  # what is kept, a reduction wants too
+            if stage.reductions or stage.elements or stage.across:  # what is saved, a reduction needs too
                 self.loop(stage)
         for i, name in program.scalars.items():
             self.say(1, f"{self.make}(o_{i} + {self.size} * row, 1)[0] = {name}")
@@ -509,7 +509,7 @@ class _Printer:
                 self.say(depth + 1, f"a_{i} = accumulate(a_{i}, {text})")
             else:
                 self.say(depth + 1, f"r_{i}[i] += {text}")
-        if hot:  # the one element at the label, again; a comparison for each would keep the loop from being fast
+        if hot:  # the one element at the label, again; a comparison for each would slow the loop down
             if stage.reductions or stage.across or stage.kept:
                 raise TypeError("less_one_at is of elements that are written, not of what is reduced")
             self.say(depth, f"if 0 <= {hot} < width:")

@@ -94,7 +94,7 @@ def _into(ufunc: np.ufunc, a: Array, b: Array) -> Array:
 
 
 def clip(x: Any, low: Scalar | None, high: Scalar | None, out: Any = None) -> Any:
-    """Return `x` kept between two numbers (None: no bound); NaN stays."""
+    """Clamp `x` between two numbers (None: no bound); NaN stays."""
     if x.size >= sizes.SELECT and type(x) is np.ndarray and x.dtype.kind == "f":
         # NumPy compares with two bounds at once four times as fast as with one.
         return np.clip(x, -math.inf if low is None else low, math.inf if high is None else high, out=out)

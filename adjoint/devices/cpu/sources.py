@@ -1,7 +1,7 @@
 """Texts of loops that are compiled, and Numba's compiler with a cache of ours: see disk.py.
 
 No file of Numba's own cache is read or written: it unpickles whatever is in a folder beside a module, and a damaged
-file raises. `njit` and `cfunc` here are Numba's, with machine code kept in our folder.
+file raises. `njit` and `cfunc` here are Numba's, with machine code stored in our folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def inlined() -> bytes:
 
 
 class Loops:
-    """Loaded loops, by their source; compiled once per process, and once per machine where the disk keeps them."""
+    """Loaded loops, by their source; compiled once per process, and once per machine where the disk can store them."""
 
     def __init__(self, head: str) -> None:
         self.head = head  # what stands before each text
@@ -56,7 +56,7 @@ class Loops:
 
 
 def njit(**options: object) -> Callable[[Any], Any]:
-    """Return Numba's decorator of this name, with the machine code kept by us."""
+    """Return Numba's decorator of this name, with machine code in our cache."""
 
     def decorate(function: Kernel) -> Kernel:
         import numba
@@ -70,7 +70,7 @@ def njit(**options: object) -> Callable[[Any], Any]:
 
 
 def cfunc(signature: Any, **options: object) -> Callable[[Any], Any]:
-    """Return Numba's decorator of this name, with the machine code kept by us."""
+    """Return Numba's decorator of this name, with machine code in our cache."""
 
     def decorate(function: Kernel) -> Any:
         from numba.core.ccallback import CFunc
@@ -96,7 +96,7 @@ def _kept() -> type:
     shaping = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVML", "DEBUGINFO_DEFAULT")
 
     class Kept(_Cache):  # type: ignore[misc, unused-ignore]
-        """What Numba asks for machine code of a function, a file for each kind of arguments."""
+        """The cache in which Numba looks for machine code of a function, a file for each kind of arguments."""
 
         cache_path = None
 
@@ -131,7 +131,7 @@ def _kept() -> type:
                 return None
 
         def save_overload(self, sig: Any, data: Any) -> None:
-            """Keep compiled code for a signature."""
+            """Store compiled code for a signature."""
             if data.library.has_dynamic_globals or data.lifted:
                 return
             place = self._place(sig, data.codegen)

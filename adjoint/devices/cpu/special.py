@@ -47,13 +47,13 @@ def _erf_single(x: Any, out: Any) -> Array:
     return np.tanh(c, out=c if out is None else out)
 
 
-# The derivative of psi is a sum of terms 1 / (x + k)^2, of which the first eight are added up; the rest is a continued
+# The derivative of psi is a sum of terms 1 / (x + k)^2, of which the first eight are added up; the tail is a continued
 # fraction in x + 7.5.
 _STEPS, _EIGHT_ONES = np.arange(8, dtype=np.float32).reshape(8, 1), np.ones(8, np.float32)
 
 
 def _is_near(x: Array) -> bool:
-    """Return whether there are few numbers, in single precision, above -2."""
+    """Return whether the array is small, in single precision, and above -2."""
     return x.dtype.char == "f" and x.size <= sizes.TRIGAMMA and not np.count_nonzero(x < constants_of(x)[-2])
 
 
@@ -65,7 +65,7 @@ def digamma_backward(g: Array, x: Array) -> Array:
 
 @override("polygamma", when=lambda x, n: n == 1 and _is_near(x))
 def trigamma(x: Any, n: int) -> Array:
-    """Return the derivative of psi, in single precision, of a few numbers above -2."""
+    """Return the derivative of psi, in single precision, of a small array above -2."""
     terms = x.reshape(1, -1) + _STEPS
     number = constants_of(x)
     rest = terms[-1] + number[0.5]
@@ -92,7 +92,7 @@ override("xlog1py", least=sizes.TIMES_LOG)(_times_log(np.log1p))
 
 
 def _log1p_exp(x: Array) -> Array:
-    """Return ``log(1 + exp(x))`` without overflow: in one call for few numbers, in fast ones for many."""
+    """Return ``log(1 + exp(x))`` without overflow: in one call for small arrays, by faster functions for large ones."""
     if x.size < sizes.LOG1P_EXP:
         return np.logaddexp(x, constants_of(x)[0])
     c = np.abs(x)

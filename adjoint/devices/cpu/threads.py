@@ -1,7 +1,7 @@
-"""A few threads that share a large array: NumPy lets go of the interpreter's lock while it computes.
+"""A thread pool for large arrays: NumPy releases the interpreter's lock while it computes.
 
 `share` cuts a range into pieces and runs a function on them, here and on workers that are started when first
-needed. A free thread takes the next piece, so that on a busy machine the caller does all by itself instead of
+needed. A free thread takes the next piece, so that on a busy machine the caller does all of them instead of
 waiting for a worker that has not woken up. A forked child starts workers of its own.
 """
 
@@ -30,9 +30,9 @@ asked = 0  # the number that the program set
 
 
 class _Local(threading.local):
-    """What a thread knows of itself: whether its work is a share of another's."""
+    """Whether this thread runs a part of another thread's work."""
 
-    busy = False  # an attribute that is missing takes five times as long to ask for
+    busy = False  # on the class: looking up a missing attribute takes five times as long
 
 
 _local = _Local()

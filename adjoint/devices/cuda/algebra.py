@@ -1,4 +1,4 @@
-"""Linear algebra on a GPU: CuPy's functions, which raise here where a matrix has no answer, as NumPy's do."""
+"""Linear algebra on a GPU: CuPy's functions, which raise here where a matrix has no solution, as NumPy's do."""
 
 from __future__ import annotations
 

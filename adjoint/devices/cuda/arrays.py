@@ -69,8 +69,8 @@ def adopt(value: Any) -> Array:
 
 
 # --- Small arrays -----------------------------------------------------------------------------------
-# To make an array takes 4 µs, as long as the rest of an op but the launch. Small ones are kept in a ring for each
-# shape and dtype, and the next to be made is one of these that has no other reference any more, nor to its memory, as
+# To make an array takes 4 µs, as long as all of an op but the launch. Small ones are saved in a ring for each
+# shape and dtype. The next array to be made is one of these that has no other reference, nor has its memory, as
 # CuPy's as_strided does. Kernels run in the order of their launches, so kernels that read the old values have finished.
 # That holds on one stream only: on other streams (where graphs are captured, too) every array is a new one, as
 # it is while a program is captured.
@@ -101,7 +101,7 @@ def new(shape: tuple[int, ...], dtype: DType) -> Any:
 
 
 def sharers(array: Any) -> int:
-    """Return how many others look at the memory of an array, as far as CuPy's objects tell."""
+    """Return how many others look at the memory of an array, as far as CuPy's objects show."""
     if not _lone:
         _lone.extend(_references(Array((1,), array.dtype)))
     pointer = array.data
@@ -147,7 +147,7 @@ def _another(ring: list[Any], shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def forget() -> None:
-    """Give up the arrays that are kept for new ones."""
+    """Free the arrays that are saved for reuse."""
     global _kept
     spare.clear()
     _rings.clear()

@@ -1,13 +1,13 @@
 """Attention on a GPU without ever holding all weights: Triton kernels, a block of queries and keys at a time.
 
-Forth, a program takes a block of queries past all keys that they see, and keeps one number per query: the logarithm of
-the sum of its exponentials. Back, weights are found again from it: one kernel takes a block of queries past the keys
-for the queries' gradient, another a block of keys past the queries for that of keys and values. Nothing is added from
-two sides, so results do not depend on who comes first.
+In the forward pass, a program takes a block of queries past all keys that they see, and saves one number per query: the
+logarithm of the sum of its exponentials. The backward pass computes the weights again from it: one kernel takes a block
+of queries past the keys for the queries' gradient, another a block of keys past the queries for that of keys and
+values. Nothing is added from two sides, so results do not depend on the order of the programs.
 
-Blocks that lie wholly below the diagonal need no mask, so each kernel has a loop for these and one for the others.
+Blocks wholly below the diagonal need no mask, so each kernel has a loop for these and one for the others.
 
-A bias, the mask of a program, is added to scores, or tells which count: BIAS is 0, 1 (which) or 2 (added). A share KEEP
+A bias, the mask of a program, is added to scores, or selects keys: BIAS is 0, 1 (selects) or 2 (added). A fraction KEEP
 of the weights is used, the others are dropped: the backward pass generates the same choice again, from the same seed.
 """
 
@@ -53,7 +53,7 @@ def _places(x: tl.tuple, start: tl.tensor, ROWS: tl.constexpr, W: tl.constexpr) 
 
 @triton.jit
 def _there(start: tl.tensor, count: tl.tensor, ROWS: tl.constexpr, WIDTH: tl.constexpr, W: tl.constexpr) -> tl.tensor:
-    """Tell which of these elements there are, of `count` rows."""
+    """Return which of these elements exist, of `count` rows."""
     return ((start + tl.arange(0, ROWS))[:, None] < count) & (tl.arange(0, W)[None, :] < WIDTH)
 
 
@@ -100,7 +100,7 @@ def _block(blocks: tl.tensor, together: tl.tensor, LAST_FIRST: tl.constexpr) -> 
 
 @triton.jit
 def _seen(queries: tl.tensor, keys: tl.tensor, source: tl.tensor, CAUSAL: tl.constexpr) -> tl.tensor:
-    """Tell which keys a query sees."""
+    """Return which keys a query sees."""
     seen = keys < source
     if CAUSAL:
         seen = seen & (queries >= keys)
@@ -128,7 +128,7 @@ def _kept(
 ) -> tl.tensor:  # fmt: skip
     """Return weights of queries, the first of which is `row` among those of all heads, scaled or dropped.
 
-    Four neighbours have a counter, as in `draws.py`; rows begin with one of their own.
+    Four neighbours have a counter, as in the module for random numbers; each row begins with a new one.
     """
     quarters = (row + tl.arange(0, M))[:, None] * tl.cdiv(source, 4) + (n // 4 + tl.arange(0, N // 4))[None, :]
     low, high = (quarters & 0xFFFFFFFF).to(tl.uint32), (quarters >> 32).to(tl.uint32)
@@ -404,8 +404,8 @@ def flash_backward(g: Array, *rest: Any) -> tuple[Array, Array, Array]:
 def _run(given: tuple[Any, ...], jobs: tuple[Any, ...], causal: bool, scale: float, extra: Any = None) -> None:
     """Launch kernels, each on arrays (first q, k and v) and numbers of queries; all layouts follow from `given`.
 
-    `extra` is the dtype of a bias, which is the fourth array then, or None, and the share that is kept: if not all, the
-    last of the numbers is a seed.
+    `extra` is the dtype of a bias (then the fourth array) or None, and the fraction of weights that is used. If that is
+    not all of them, the last of the numbers is a seed.
     """
     key = (
         len(jobs), tuple([(x.shape, x.strides, address(x) & 15) for x in given]), given[0].dtype, causal, scale,
@@ -469,7 +469,7 @@ def _steps(x: Array) -> list[Any]:
 
 
 def _led(x: Array) -> Array:
-    """Return an array with two axes for heads, or three for groups; a copy if it has more, or rows lie in pieces."""
+    """Return an array with two axes for heads, or three for groups; a copy if it has more, or rows have gaps."""
     if x.strides[-1] != x.itemsize:
         x = x.copy("C")
     if 4 <= x.ndim <= 5:
@@ -478,7 +478,7 @@ def _led(x: Array) -> Array:
 
 
 def _beside(x: Any, width: int) -> Any:
-    """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
+    """Return new memory in the layout of `x`: heads that were split off a row are joined again without a copy."""
     batch, *heads, length, _ = x.shape
     if x.strides[1] < x.strides[-2]:
         made = new((batch, length, *heads, width), x.dtype)
@@ -496,7 +496,7 @@ def _bias_of(mask: Array, q: Array, source: int) -> Array:
 
 
 def _extra(mask: Any, keep: float, q: Array, source: int) -> tuple[tuple[Any, ...], Any]:
-    """Return the arrays that a mask adds to those of a launch, and what `_run` wants to know."""
+    """Return the arrays that a mask adds to those of a launch, and the `extra` of `_run`."""
     if mask is None:
         return (), None if keep == 1 else (None, keep)
     bias = _bias_of(mask, q, source)
@@ -515,7 +515,7 @@ def attend(
 ) -> tuple[Any, Any]:
     """Return means of values, as the CPU's `attend` does, and the logarithm of each query's sum of exponentials.
 
-    A mask is added to scores, or tells which count; a share `keep` of the weights, drawn by `seed`, is not dropped.
+    A mask is added to scores, or selects keys; a fraction `keep` of the weights, sampled by `seed`, is not dropped.
     """
     lead = q.shape[:-1]
     bias, extra = _extra(mask, keep, q, k.shape[-2])

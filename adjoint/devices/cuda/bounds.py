@@ -1,7 +1,7 @@
-"""Indices outside of their axes: a kernel notes the first, and the program hears of it when it next waits for the GPU.
+"""Out-of-range indices: a kernel notes the first, and the program raises when it next waits for the GPU.
 
-To ask the GPU about each index would make the program wait. So kernels that read or write by index get the address of
-a few words of the host's memory, write the op, the index and the size there if an index is wrong, and go on with
+To check each index on the CPU would make the program wait. So kernels that read or write by index get the address of
+a few fields in CPU memory, write the op, the index and the size there if an index is wrong, and go on with
 zeros. A function that waits for the GPU anyway (`Array.get`, `synchronize`) looks at the first word.
 """
 
@@ -22,7 +22,7 @@ _OPS = [""]  # by the number that kernels write
 _numbers: dict[str, int] = {}
 _SIGNED = {"indexing", "index_put", "take"}  # those that count negative indices from the end
 
-# In C: what `noted` gives a kernel, and what notes an index that lies below `low` or beyond its axis.
+# In C: the arguments that `noted` gives a kernel, and the macro that notes an index below `low` or beyond its axis.
 NOTE = r"""
 #define NOTED i64 low, i64 place, i64 op
 #define CHECK(j, n) if (j < low || j >= n) note(place, op, j, n);
@@ -46,7 +46,7 @@ extern "C" __global__ void look(const I* index, i64 count, i64 size, NOTED) {
 
 
 def _words() -> tuple[Any, Any]:
-    """Return memory of the host that every GPU may write to, and a view of its words."""
+    """Return CPU memory that every GPU may write to, and a view of its fields."""
     try:
         memory = cupy.cuda.alloc_pinned_memory(64)
     except (cupy.cuda.runtime.CUDARuntimeError, MemoryError):  # no GPU: nothing will be launched
@@ -61,7 +61,7 @@ _place = 0 if _memory is None else int(_memory.ptr)
 
 
 def noted(op: str, size: int) -> tuple[int, int, int]:
-    """Return what a kernel wants to know to note indices of an op that are out of bounds."""
+    """Return a kernel's arguments for noting indices of an op that are out of bounds."""
     number = _numbers.get(op)
     if number is None:
         number = _numbers.setdefault(op, len(_OPS))
@@ -93,7 +93,7 @@ def report() -> None:
 
 
 def _get(x: Array, *options: object, **named: object) -> Array:
-    """Return an array's elements on the host."""
+    """Return an array's elements on the CPU."""
     found = cupy.ndarray.get(x, *options, **named)
     if words[0]:
         report()

@@ -74,7 +74,7 @@ def _three(values: Shape, first: int) -> Shape:
 
 
 def _windows(inner: Shape, kernel: Shape, stride: Shape, before: Shape, dilation: Shape, size: Shape) -> Shape:
-    """Return what kernels are told about windows: along three axes, the first of them perhaps of size one."""
+    """Return the kernels' arguments for windows: along three axes, the first of them perhaps of size one."""
     return (
         *_three(inner, 1), *_three(kernel, 1), *_three(stride, 1), *_three(before, 0), *_three(dilation, 1),
         *_three(size, 1),

@@ -1,4 +1,4 @@
-"""Copies between memory that lies differently: in packs where elements lie together, by tiles where axes swap."""
+"""Copies between memory layouts: in packs where elements are adjacent, by tiles where axes swap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .table import override
 
 __all__ = ["contiguous", "copy_into", "turn_into"]
 
-_MOST = 4  # dimensions, once those that lie as one are taken as one
+_MOST = 4  # dimensions, once those that are contiguous are merged
 _JOINED = 4  # arrays that are joined in one launch
 _THREADS = 256
 
@@ -111,7 +111,7 @@ extern "C" __global__ void swap(U* y, const U* x, i64 rows, i64 columns, i64 bat
 
 
 def _merged(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> list[list[int]]:
-    """Return sizes and strides with dimensions that lie as one taken as one, those of size 1 left out."""
+    """Return sizes and strides with contiguous dimensions merged, those of size 1 left out."""
     kept: list[list[int]] = []
     for dim in zip(sizes, *strides, strict=True):
         if dim[0] == 1:
@@ -124,7 +124,7 @@ def _merged(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> list[list[int]
 
 
 def _widened(dims: list[list[int]], unit: int, *starts: int) -> int:
-    """Take several elements of the last dimension as one while all lies on their borders; return the unit's bytes."""
+    """Merge elements of the last dimension into wider units while all is aligned to these; return a unit's bytes."""
     while unit < 16 and dims[-1][0] % 2 == 0 and all(s == 1 for s in dims[-1][1:]):
         if any(s % 2 for dim in dims[:-1] for s in dim[1:]) or any(start % (2 * unit) for start in starts):
             break
@@ -146,7 +146,7 @@ def _launch(name: str, unit: int, rank: int, steps: int, count: int, args: tuple
     _KERNELS.launch(name, key, blocks, _THREADS, args)
 
 
-_plans: dict[Any, Any] = {}  # by layouts: how an array is copied, None where it lies in too many pieces
+_plans: dict[Any, Any] = {}  # by layouts: how an array is copied, None where it has too many pieces
 
 
 def _planned(key: Any, made: Any) -> Any:
@@ -157,7 +157,7 @@ def _planned(key: Any, made: Any) -> Any:
 
 
 def copy_into(y: Any, x: Any) -> bool:
-    """Copy an array into another of its shape and dtype; return False where it lies in too many pieces."""
+    """Copy an array into another of its shape and dtype; return False where the copy has too many pieces."""
     if not y.size:
         return True
     key = y.shape, y.strides, x.strides, y.itemsize, (y.data.ptr | x.data.ptr) & 15
@@ -372,7 +372,7 @@ def pad(x: Array, widths: tuple[tuple[int, int], ...], value: float) -> Array:
 
 
 def _whole_merged(dims: list[list[int]]) -> list[list[int]]:
-    """Return dimensions of which all is taken, and which lie as one, taken as one with the one before."""
+    """Return dimensions with those that are copied whole and contiguous merged into the one before."""
     kept: list[list[int]] = []
     for n, begin, count, step, stride in dims:
         if n == 1 == count:

@@ -22,7 +22,7 @@ __all__ = [
 
 Ints = tuple[int, ...]
 _NAME = "libcudnn.so.9"
-_ASKED = 8  # ways that cuDNN is asked for
+_ASKED = 8  # algorithms that cuDNN is queried for
 # By dtype: cuDNN's number of it, and of what is computed in.
 TYPES = {"float32": (0, 0), "float64": (1, 1), "float16": (2, 0), "bfloat16": (9, 0)}
 _RUN = (
@@ -41,7 +41,7 @@ class _Way(ctypes.Structure):
 
 
 class Geometry(NamedTuple):
-    """A convolution: the shapes of its three arrays, and how windows lie."""
+    """A convolution: the shapes of its three arrays, and the geometry of its windows."""
 
     x: Ints
     w: Ints
@@ -126,7 +126,7 @@ def _fits(given: Geometry) -> bool:
 class Plan:
     """What cuDNN knows of one convolution: descriptions of its arrays, and the best way for each of three functions."""
 
-    # What each is computed from, in the order that cuDNN wants.
+    # What each is computed from, in the order that cuDNN requires.
     operands = {"y": ("x", "w"), "x": ("w", "y"), "w": ("x", "y")}  # fmt: skip
     names = {
         "y": ("cudnnConvolutionForward", "cudnnGetConvolutionForwardAlgorithm_v7"),
@@ -156,7 +156,7 @@ class Plan:
         scalar: Any = ctypes.c_double if given.dtype == "float64" else ctypes.c_float
         self.factors = scalar(1), scalar(0)
         self.one, self.zero = (ctypes.byref(f) for f in self.factors)
-        # Graphs cannot be told to keep TF32 out.
+        # Graphs have no setting that forbids TF32.
         self.graphs: dict[str, Graph | None] = {} if half or tf32 or number == 1 else dict.fromkeys("xwy")
         self.calls: dict[str, Any] = {}  # by what is wanted: the function, its descriptions, and ways to compute it
 
@@ -182,7 +182,7 @@ class Plan:
         return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= CUDNN_WORKSPACE]
 
     def _run_graph(self, handle: Any, wanted: str, first: Array, second: Array, out: Array) -> bool:
-        """Compute an array by a graph, which takes the host half as long; return whether that could be done."""
+        """Compute an array by a graph, in half the CPU time; return whether that was possible."""
         if wanted not in self.graphs:
             try:
                 self.graphs[wanted] = Graph(library(), handle, wanted, self.shapes, self.windows, *self.types)

@@ -25,12 +25,12 @@ _ATTRIBUTES = {
     "x": {"alpha": 706, "beta": 707, "convolution": 708, "w": 709, "x": 710, "y": 711},
     "w": {"alpha": 712, "beta": 713, "convolution": 714, "w": 715, "x": 716, "y": 717},
 }
-_MOST_PACKS = 64  # descriptions of addresses that a plan keeps
+_MOST_PACKS = 64  # descriptions of addresses that a plan caches
 _pointer, _long = ctypes.c_void_p, ctypes.c_int64
 
 
 class Graph:
-    """One convolution, by which one array of three is computed: its plan, and how many bytes of workspace that wants.
+    """One convolution, by which one array of three is computed: its plan, and the size of its workspace in bytes.
 
     Raises RuntimeError where cuDNN has no plan.
     """
@@ -138,7 +138,7 @@ class Graph:
         return not self.execute(handle, self.plan, pack)
 
     def _packed(self, places: tuple[int, ...]) -> Any:
-        """Return a description of addresses, which is kept: training meets the same ones in every step."""
+        """Return a cached description of addresses: training has the same ones in every step."""
         if any(place % 16 for place in places):
             return None
         if len(self.packs) >= _MOST_PACKS:

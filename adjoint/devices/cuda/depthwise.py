@@ -1,4 +1,4 @@
-"""Convolutions of one channel at a time on a GPU: each element is a sum of a few products, read where they lie.
+"""Convolutions of one channel at a time on a GPU: each element is a sum of a few products, read in place.
 
 cuDNN takes such convolutions for matrix multiplications with one row, which takes it several times as long.
 """
@@ -19,7 +19,7 @@ __all__ = ["correlate", "fits", "transposed", "weight_gradient"]
 
 Ints = tuple[int, ...]
 _F32 = np.dtype(np.float32)
-_MOST_TAPS = 64  # of a window: their sums are kept in registers
+_MOST_TAPS = 64  # of a window: their sums stay in registers
 _THREADS = 256
 
 _KERNELS = Kernels(

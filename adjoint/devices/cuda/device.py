@@ -37,7 +37,7 @@ def found() -> ModuleType | None:
     if find_spec("cupy") is None:
         return None
     try:
-        # Only machines that have it pay for this import, and only programs that ask.
+        # Only machines that have it pay for this import, and only programs that use it.
         import cupy  # type: ignore[import-not-found, unused-ignore]
 
         return cupy if cupy.cuda.runtime.getDeviceCount() > 0 else None  # type: ignore[no-any-return, unused-ignore]

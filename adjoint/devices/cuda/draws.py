@@ -1,4 +1,4 @@
-"""Random numbers made where they are used: Philox, with a seed that the host's stream draws for each call."""
+"""Random numbers made where they are used: Philox, with a seed from the CPU's stream for each call."""
 
 from __future__ import annotations
 
@@ -100,6 +100,6 @@ def kept(shape: tuple[int, ...], dtype: DType, keep: float, seed: int) -> Any:
 
 @override("attention_dropout_mask", when=lambda q, *params: q.dtype.char in FLOATS)
 def attention_dropout_mask(q: Array, source: int, keep: float, seed: int) -> Array:
-    """Return ones for the weights of queries `q` that the kernels of `attention.py` keep, and zeros for the others."""
+    """Return the dropout mask that the kernels of `attention.py` apply to the weights of queries `q`."""
     found: Array = kept((*q.shape[:-1], -(-source // 4) * 4), q.dtype, keep, seed)
     return found[..., :source]  # type: ignore[no-any-return]

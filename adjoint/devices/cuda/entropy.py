@@ -1,6 +1,6 @@
 """The cross entropy of rows of labels: kernels of its statement, and one that adds up the losses of rows that count.
 
-None asks the GPU for a value: all may be captured in a CUDA graph.
+No kernel returns a value to the CPU, so all may be captured in a CUDA graph.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Products that cuBLAS finishes itself: with a bias added, or with the sum of an operand's columns beside them.
 
-The interface is cuBLASLt's. A kind of product is described, and the best way to compute it asked for, once.
+The interface is cuBLASLt's. A kind of product is described, and the best algorithm for it queried, once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Plan:
         )
         self.way, count = _Way(), ctypes.c_int()
         a, b, d = self.layouts
-        # The bias is described by its address; any will do to ask with.
+        # The bias is described by its address; any address will do for the query.
         self.bias = ctypes.c_void_p(_ALIGNED)
         self._set_bias(_ALIGNED)
         _check(
@@ -131,7 +131,7 @@ def _plan(library: Any, key: tuple[Any, ...]) -> Plan | None:
 
 
 def _is_ready(*values: Any) -> bool:
-    """Return whether there is a cuBLASLt, and arrays begin where it wants them."""
+    """Return whether cuBLASLt is available, and arrays are aligned as it requires."""
     return _functions() is not None and not any(v.data.ptr % _ALIGNED for v in values)
 
 

@@ -77,7 +77,7 @@ class Formula:
         self.masks, self.result = frozenset(masks.split()), result
         self.plans: dict[Any, _Plan | None] = {}
         self.launches: dict[Any, Any] = {}
-        # By dtype, once it was needed: the launch on arrays of one shape that lie as usual; on large ones by packs,
+        # By dtype, once it was needed: the launch on contiguous arrays of one shape; on large ones by packs,
         # and how many elements these have.
         self.quick: dict[Any, Any] = {}
         self.wide: dict[Any, Any] = {}
@@ -89,7 +89,7 @@ class Formula:
             dtype, shape = first.dtype, first.shape
             launch, width = (self.quick.get(dtype), 1) if n < PACKED_FROM else self.wide.get(dtype, (None, 1))
             if launch is not None:
-                for v in operands:  # as in most programs: arrays of one shape, laid out as usual
+                for v in operands:  # as in most programs: contiguous arrays of one shape
                     if type(v) is not Array or v.dtype is not dtype or not v._c_contiguous or v.shape != shape:
                         break
                     if width > 1 and v.data.ptr & 15:
@@ -263,7 +263,7 @@ class Formula:
         return found
 
     def small(self, kind: Any, forms: str) -> Any:
-        """Return the launch on arrays that lie as the result does (v) and numbers (s); None where there is none."""
+        """Return the launch on arrays with the result's layout (v) and scalars (s); None where there is none."""
         if kind.name not in FLOATS:
             return None
         return self._launch(kind, kind if self.result == "" else np.dtype(self.result), forms, 0, 1)
@@ -447,7 +447,7 @@ class Total:
         self._launches: dict[Any, Any] = {}
 
     def __call__(self, scale: float, *operands: Array) -> Array | None:
-        """Return the sum as a 0-d array, or None where operands are not arrays of one shape, laid out as usual."""
+        """Return the sum as a 0-d array, or None where operands are not contiguous arrays of one shape."""
         first, forms = operands[0], ""
         if type(first) is not Array or first.dtype.name not in FLOATS or not first.size:
             return None

@@ -74,7 +74,7 @@ class _Prepared:
     """A kernel whose parameters are written into memory that stays; CuPy makes an object of each.
 
     All of them are addresses, whole numbers of 64 bits and doubles, as CuPy passes Python's numbers; a kernel that
-    wants 32 bits finds them in the lower half.
+    with arguments of 32 bits finds them in the lower half.
     """
 
     __slots__ = ("_function", "_is_array", "_kept", "_lock", "_memory", "_pack", "_table")
@@ -89,7 +89,7 @@ class _Prepared:
 
     def __call__(self, blocks: int, threads: int, args: tuple[Any, ...]) -> None:
         given = [a if type(a) is int or type(a) is float else a.data.ptr for a in args]
-        with self._lock:  # what lies in memory is read before the call returns
+        with self._lock:  # the call reads the arguments in memory before it returns
             self._pack(self._memory, 0, *given)
             _launch_kernel(self._function, blocks, 1, 1, threads, 1, 1, 0, _stream().ptr, self._table, 0)
 

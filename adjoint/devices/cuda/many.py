@@ -1,6 +1,6 @@
 """One launch over the elements of many arrays: what an optimizer or a gradient scaler does to all parameters.
 
-A block reads from a table where the arrays are, and from a list which part of which array is its own. Both are kept: in
+A block reads the addresses of the arrays from a table, and its part of them from a list. Both are cached: in
 the next step the arrays are, as a rule, the same ones.
 """
 
@@ -93,7 +93,7 @@ class Many:
         self.kernels = Kernels(_text(columns, written, parameters, body, begin, end), "T")
 
     def __call__(self, rows: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> None:
-        """Launch it; arrays of a row lie alike and in one piece, and none is empty."""
+        """Launch it; arrays of a row have the same layout without gaps, and none is empty."""
         first = rows[0][0]
         places = tuple([a.data.ptr for row in rows for a in row])
         sizes = tuple([row[0].size for row in rows])
@@ -139,7 +139,7 @@ _UNSCALE = Many(
 
 
 def are_dense(values: list[Any]) -> bool:
-    """Return whether values are arrays on a GPU, of one real dtype and on one device, that each lie in one piece."""
+    """Return whether values are dense arrays on one GPU, of one real dtype."""
     first = values[0]
     if not isinstance(first, cupy.ndarray) or first.dtype.char not in FLOATS:
         return False
@@ -173,7 +173,7 @@ def scale(values: list[Any], factor: Array) -> None:
 
 
 def copy(sources: list[Any], targets: list[Any], divisor: float = 1.0) -> None:
-    """Write arrays, divided by a number, into others, which lie in the same order."""
+    """Write arrays, divided by a number, into others of the same memory layout."""
     rows = [row for row in zip(sources, targets, strict=True) if row[0].size]
     if rows:
         _COPY(rows, (_wide(sources[0].dtype).type(divisor),))

@@ -1,6 +1,6 @@
-"""The most memory that was in use: CuPy's pool does not remember it, and to be told of every array that goes is slow.
+"""The peak of memory in use: CuPy's pool does not remember it, and a callback for every freed array is slow.
 
-Memory in use can only reach a new height when some is asked for. So the allocator adds up what was asked for since the
+Memory in use can only reach a new peak when some is allocated. So the allocator adds up what was allocated since the
 pool was last counted: while that cannot have passed the height known so far, nothing is counted.
 """
 
@@ -28,7 +28,7 @@ class _Height:
         self.bound = self.limit = self.used = self.reserved = 0
 
     def count(self) -> None:
-        """Ask the pool how much is in use now."""
+        """Read from the pool how much is in use now."""
         self.bound = used = int(_pool.used_bytes())
         self.used, self.reserved = max(used, self.used), max(int(_pool.total_bytes()), self.reserved)
         self.limit = self.used + max(sizes.PEAK, self.used // sizes.PEAK_PART)

@@ -144,7 +144,7 @@ def std(x: Array, axes: Axes, correction: float, keepdims: bool) -> Array:
 
 
 def _moments(x: Any, axes: Axes, keepdims: bool, free: float, root: bool = False) -> tuple[Any, Any] | None:
-    """Return the sum of squared distances from the mean over `free` (its root, if asked), and the mean."""
+    """Return the sum of squared distances from the mean over `free` (its root, if `root`), and the mean."""
     if not is_float(x) or not x.size:
         return None
     shape = left_shape(x.shape, axes, keepdims)

@@ -1,8 +1,8 @@
 """Matrix multiplications on a GPU, by cuBLAS's own functions.
 
-CuPy's road to cuBLAS is slow on the host, knows no batches of bfloat16, and refuses to be recorded in a graph. Here
-plain, transposed, broadcast and batched matrices are multiplied where they lie, by one call as a rule: what the strides
-of two operands say about that call is found out once, and remembered.
+CuPy's interface to cuBLAS is slow on the CPU, has no batches of bfloat16, and cannot be recorded in a graph. Here
+plain, transposed, broadcast and batched matrices are multiplied in place in memory, as a rule by one call. That call
+follows from the strides of the two operands; it is planned once, and the plan is cached.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Plan(NamedTuple):
     m: int
     n: int
     k: int
-    tx: int  # whether an operand's rows, not its columns, lie side by side
+    tx: int  # whether an operand's rows, not its columns, are contiguous
     lx: int  # how many elements apart the others are
     ty: int
     ly: int
@@ -178,7 +178,7 @@ class Plan(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether one product of two matrices as they lie is all of it."""
+        """Whether it is one product of two matrices, without copies."""
         return self.batch == 1 and self.offsets is _AT_ONCE and self.uneven == _EVEN
 
 
@@ -270,7 +270,7 @@ def multiply(x: Array, y: Array, out: Array | None = None, alpha: float = 1.0, b
 
 
 def _evened(x: Array, y: Array, plan: Plan) -> tuple[Any, Any, Plan]:
-    """Return operands in which no matrix lies askew, and their plan."""
+    """Return operands in which no matrix has uneven strides, and their plan."""
     lead = plan.shape[: max(x.ndim, y.ndim) - 2]
     made = []
     for a, uneven in zip((x, y), plan.uneven):
@@ -380,7 +380,7 @@ def is_odd(plan: Plan, lo: int, item: int) -> bool:
 def _through_even_rows(
     library: Library, kinds: tuple[int, ...], factors: tuple[Any, Any], plan: Plan, x: Any, y: Any, out: Any, lo: int
 ) -> None:
-    """Multiply matrices that `is_odd` speaks of, by way of some with longer rows."""
+    """Multiply matrices for which `is_odd` is true, by copies with longer rows."""
     m, n, k, tx, lx, ty, ly = plan[1:8]
     alpha, beta = factors
     fresh = beta.value == 0.0 and kinds[0] == kinds[1] and lo == n and out.data.ptr % 16 == 0

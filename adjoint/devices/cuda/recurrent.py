@@ -99,7 +99,7 @@ class _Plan:
     def _places(self, handle: object) -> list[int]:
         """Return at which element each weight begins, of the input, of the state, and the biases of both.
 
-        The parts of a weight, one for each gate, must lie one behind the other in the order that programs have.
+        The parts of a weight, one for each gate, must be adjacent, in the order that programs have.
         """
         form, gates = self.form, _GATES[self.form.cells]
         matrix, bias = cudnn.create("TensorDescriptor"), cudnn.create("TensorDescriptor")
@@ -205,7 +205,7 @@ def _is_layer(x: Gpu, *rest: Any) -> bool:
     """Return whether cuDNN may be used for a layer: all arrays are of one dtype that it has, and none is empty."""
     if not settings.enabled or not cudnn.is_available() or x.dtype.name not in cudnn.TYPES or not x.size:
         return False
-    given = [v for v in rest if type(v) is not bool]  # without the direction, where a program asks before it calls
+    given = [v for v in rest if type(v) is not bool]  # the direction, a bool, is no array
     if any(v is not None and (not isinstance(v, cupy.ndarray) or v.dtype != x.dtype or not v.size) for v in given):
         return False
     return (given[-2] is None) is (given[-1] is None)

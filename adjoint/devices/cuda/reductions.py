@@ -1,6 +1,6 @@
 """Sums, products and extremes along axes: a warp or a block for each row, tiles of columns, or pieces.
 
-An array is taken as (A, R, B), of which R is reduced. Where there are too few results to keep the GPU busy, R is cut
+An array is read as (A, R, B), of which R is reduced. Where there are too few results to occupy the GPU, R is cut
 into pieces whose results are reduced by a second launch; how it is cut depends on the shape alone.
 """
 
@@ -149,7 +149,7 @@ def wide(dtype: DType) -> DType:
 
 
 def folded(shape: tuple[int, ...], axes: Axes | None) -> tuple[int, int, int] | None:
-    """Return sizes of what lies before, in and after the axes; None if they are not side by side."""
+    """Return the sizes before, in and after the axes; None if they are not adjacent."""
     rank = len(shape)
     reduced_axes = [a for a in (range(rank) if axes is None else axes) if shape[a] != 1]
     if not reduced_axes:
@@ -175,7 +175,7 @@ def is_same_float(g: Array, x: Array, *saved: object) -> bool:
 
 
 def laid(x: Any, axes: Any) -> tuple[Any, tuple[int, int, int]]:
-    """Return the array so that the axes lie side by side in row-major memory, as (A, R, B)."""
+    """Return the array with the axes adjacent in row-major memory, as (A, R, B)."""
     if not x._c_contiguous and (axes is None or len(axes) == x.ndim) and x.flags.f_contiguous:
         return x, (1, x.size, 1)  # in any order, all of it is the same
     parts = folded(x.shape, axes)
@@ -274,7 +274,7 @@ _IN_TURN = ("sum", "amax", "amin")  # what may be reduced along one axis after a
 
 
 def _last_run(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the last of the axes, with those that lie before it without a gap."""
+    """Return the last of the axes, with those directly before it."""
     at = max([a for a in axes if shape[a] != 1])
     run = []
     while at >= 0 and (at in axes or shape[at] == 1):

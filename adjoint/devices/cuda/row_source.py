@@ -1,7 +1,7 @@
 """The C of row-wise statements: the loops over rows here, the formulas in them printed from the statement.
 
-A block for each row, which stays in registers where it fits (`held`); else every stage reads it again (`walked`), which
-the second level cache answers. Along an axis that is not the last, a thread takes a row (`columns`). Rows of planes
+A block for each row, which stays in registers where it fits (`held`); else every stage reads it again (`walked`), from
+the second level cache. Along an axis that is not the last, a thread takes a row (`columns`). Rows of planes
 (batch, group and instance norm) are a block each (`planes`), or, where these would be too few for a GPU, several
 blocks with a launch for each loop (`split`). Sums across rows are sums of columns or channels in two launches, in an
 order that depends on the shape alone. 16-bit numbers are computed with as float.
@@ -219,7 +219,7 @@ class Text:
 """
 
     def columns(self) -> str:
-        """Return a kernel of rows that lie across memory, (A, n, B): a thread for each of A and B."""
+        """Return a kernel of rows that are strided in memory, (A, n, B): a thread for each of A and B."""
         body = ""
         for stage in self.program.stages:
             body += self.scalars(stage) + "\n    "

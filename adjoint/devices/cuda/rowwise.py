@@ -136,7 +136,7 @@ class Plan:
             self.squeezed = tuple([n for i, n in enumerate(x.shape) if i not in self.axes])
 
     def run(self, args: Sequence[Any], x: Array) -> Any:
-        """Launch what there is to launch, and return what the kernel or rule returns."""
+        """Make the launches, and return what the kernel or rule returns."""
         outs = {i: empty(*made) for i, made in self.outs.items()}
         between = [empty(*made) for made in self.between]
         operands: dict[int, Any] = {}

@@ -138,7 +138,7 @@ def _scan(op: str, x: Array, g: Any, out: Any, y: Array | None, places: Any, axi
 
 
 def _scan_turned(op: str, x: Any, g: Any, out: Any, y: Any, places: Any, axis: int, reverse: bool) -> bool:
-    """Scan an axis that is not the last, by rows of a turned copy: too few columns would leave most of the GPU idle."""
+    """Scan an axis that is not the last, by rows of a transposed copy: few columns would leave most of the GPU idle."""
     turned: list[Any] = [a if type(a) is int else contiguous(a.swapaxes(axis, -1)) for a in (x, g, out)]
     made: list[Any] = [a if type(a) is int else empty(turned[0].shape, a.dtype) for a in (y, places)]
     if not _scan(op, turned[0], turned[1], turned[2], made[0], made[1], x.ndim - 1, reverse):

@@ -1,6 +1,6 @@
 """The order of rows: sorted in shared memory, or the best few found one after another.
 
-A number and its place make one key of 64 bits, so that equal numbers keep their order; NaN is larger than all others.
+A number and its place make one key of 64 bits, so that the sort is stable; NaN is larger than all others.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _is_row(x: Array, axis: int, *params: object) -> bool:
 
 @override("argsort", when=_is_row)
 def argsort(x: Array, axis: int, descending: bool) -> Array:
-    """Return the order of short rows; equal elements keep theirs."""
+    """Return the order of short rows, by a stable sort."""
     n = x.shape[axis]
     if not 1 < n <= sizes.SORT_IN_BLOCK:
         return NotImplemented

@@ -1,6 +1,6 @@
 """Triton functions on CuPy arrays: compiled by Triton, loaded and launched by CuPy.
 
-Triton's own launcher wants PyTorch for the device and a C compiler on the user's machine. What its compiler makes
+Triton's own launcher requires PyTorch for the device and a C compiler on the user's machine. What its compiler makes
 is an ordinary binary, which CuPy loads like any other: it is found again in Triton's cache on disk, costs one launch,
 and can be recorded in a CUDA graph.
 """
@@ -25,7 +25,7 @@ _NAMES = {
     "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64", "bool": "i1", "int8": "i8",
     "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
 }  # fmt: skip
-_USUAL_SHARED = 48 << 10  # bytes of shared memory above which a function must ask for them
+_USUAL_SHARED = 48 << 10  # bytes of shared memory above which a function must request them
 _NOTHING = np.int64(0)
 _launch, _stream = cupy.cuda.driver.launchKernel, cupy.cuda.get_current_stream
 
@@ -97,7 +97,7 @@ class Bound:
     """A launch with everything but its arrays: call it with these, in order.
 
     `parameters` are those of the function, tuples taken apart: None for an array, or for a whole number of 64 bits that
-    each call gives, else a NumPy number. They lie ready in memory; a call writes addresses beside them.
+    each call gives, else a NumPy number. These are stored ready for the launch; a call writes addresses beside them.
     """
 
     __slots__ = ("_addresses", "_after", "_kept", "_lock", "_memory", "_table")
@@ -120,7 +120,7 @@ class Bound:
 
     def __call__(self, *arrays: Any) -> None:
         """Launch it on the current stream."""
-        with self._lock:  # what lies in memory is read before the call returns
+        with self._lock:  # the call reads the arguments in memory before it returns
             self._addresses.pack_into(self._memory, 0, *[x if type(x) is int else x.data.ptr for x in arrays])
             _launch(*self._after, _stream().ptr, self._table, 0)
 
@@ -142,7 +142,7 @@ def _most_shared(number: int) -> int:
 
 @functools.cache
 def near_memory(number: int) -> int:
-    """Return how many bytes of memory a device keeps near its processors."""
+    """Return the size in bytes of a device's level 2 cache."""
     return int(cupy.cuda.Device(number).attributes.get("L2CacheSize", 1 << 25))
 
 

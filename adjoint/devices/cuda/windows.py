@@ -17,7 +17,7 @@ from .table import override
 
 _THREADS = 256
 
-# Sums along the middle of three axes. Which places a place is made of stands in a list, from where to where in another.
+# Sums along the middle of three axes. One list has the source places of all places, another each place's range in it.
 _MIX = Kernels(
     r"""
 typedef wide_of<T>::type W;
@@ -160,7 +160,7 @@ for _name in LINEAR:
 
 
 def _windows(shape: Shape, plans: Plans) -> Shape:
-    """Return what kernels are told about windows; nothing if there are none of one size in at most three axes."""
+    """Return the kernels' arguments for windows; empty if there are none of one size in at most three axes."""
     rank = len(plans)
     if rank > 3 or not all(p.window for p in plans):
         return ()
