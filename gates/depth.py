@@ -40,7 +40,7 @@ GRAPHS: dict[str, tuple[Callable[[int], None], float]] = {}
 
 
 def graph(part: float = 1.0) -> Callable[[Any], Any]:
-    """Register a kind of graph; `part` of the nodes asked for is what it has, where each costs more than an op."""
+    """Register a kind of graph; it has the fraction `part` of the requested nodes, if each costs more than an op."""
 
     def register(build: Callable[[int], None]) -> Callable[[int], None]:
         GRAPHS[build.__name__] = build, part

@@ -302,7 +302,7 @@ class Injector:
         sys.setprofile(self.profile)
 
     def stop(self) -> None:
-        """Let the rest of the program run as it does."""
+        """Stop tracing: the program runs on without faults."""
         sys.setprofile(None)
         sys.settrace(None)
         self.last.clear()

@@ -1,7 +1,7 @@
 """autocast: ops of a block run in half precision where that is safe, and in single where it is not.
 
-While it is on, `modes.unusual` sends every op through the general recorder, which has `_cast` convert the inputs;
-while it is off, nothing is checked.
+While it is on, `modes.unusual` sends every op through the general recorder (the slow path), where `_cast` converts
+the inputs; while it is off, nothing is checked.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class _Detection(modes.Scope):
 
 
 class detect_anomaly(_Detection):
-    """Raise where the backward pass makes a NaN, with the forward op's line; if asked to, in the forward pass too.
+    """Raise where the backward pass makes a NaN, with the forward op's line; optionally in the forward pass, too.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ class FunctionCtx:
         self.materialize_grads = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Do nothing; torch keeps the name for old programs."""
+        """Do nothing; the name exists for old programs, as in torch."""
         warnings.warn(
             "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked.",
             FutureWarning,
@@ -184,9 +184,9 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
     __module__ = "adjoint.autograd.function"
 
-    # A dict for whatever the function stores; the rest are plain slots of a node. `forms` has the shape and
-    # dtype of each argument that is a tensor, None for others; `_needs` what `needs_input_grad` is where the
-    # edges do not tell: nothing was recorded, or the program has set it.
+    # A dict for what the function stores; the others are plain slots of a node. `forms` has the shape and dtype of
+    # each argument that is a tensor, and None for others. `_needs` is the value of `needs_input_grad` if the edges
+    # do not determine it: nothing was recorded, or the program has set it.
     __slots__ = (
         "__dict__", "_named", "_needs", "dirty_tensors", "forms", "function", "non_differentiable", "single", "to_save",
     )  # fmt: skip
@@ -267,7 +267,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
     def verify(self) -> None:
         """Do nothing."""
-        # saved_tensors does, when the function asks for them
+        # saved_tensors verifies when the function reads it
 
     def gradients(self, g: Any) -> list[Any]:
         """Return one gradient per output, None where none arrived."""

@@ -343,7 +343,7 @@ class inference_mode(_DecoratorContextManager):
 
 
 def set_inference(value: bool, before: bool) -> None:
-    """Count inference mode in or out as something unusual."""
+    """Take ops off the fast path while inference mode is on."""
     modes.note_inference()
     if value != before:
         modes.note_unusual(1 if value else -1)

@@ -339,7 +339,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     Parameters
     ----------
     including_emulation : bool, default True
-        Count GPUs that convert to float32 and back. False asks for bfloat16 arithmetic of the GPU itself: compute
+        Count GPUs that convert to float32 and back. False requires native bfloat16 arithmetic: compute
         capability 8.0 or later.
 
     Returns
@@ -466,7 +466,7 @@ reset_max_memory_allocated = reset_peak_memory_stats
 def empty_cache() -> None:
     """Return the pool's free memory to the GPU, for other programs to use.
 
-    Tensors keep theirs. Without a GPU the call does nothing.
+    Memory of live tensors is not affected. Without a GPU the call does nothing.
 
     Examples
     --------
@@ -533,35 +533,35 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Do nothing: `adjoint.seed` seeds the generator that GPUs draw from too."""
+    """Do nothing: `adjoint.seed` seeds the generator that GPUs use, too."""
 
 
 def seed_all() -> None:
-    """Do nothing: `adjoint.seed` seeds the generator that GPUs draw from too."""
+    """Do nothing: `adjoint.seed` seeds the generator that GPUs use, too."""
 
 
 def initial_seed() -> int:
-    """Return the seed of the generator that GPUs draw from."""
+    """Return the seed of the generator that GPUs use."""
     return host.initial_seed()
 
 
 def get_rng_state(device: DeviceLike = "cuda") -> Tensor:
-    """Return the state of the generator that GPUs draw from."""
+    """Return the state of the generator that GPUs use."""
     return host.get_rng_state()
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """Return the state of the generator that GPUs draw from, once."""
+    """Return the state of the generator that GPUs use, once."""
     return [host.get_rng_state()]
 
 
 def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> None:
-    """Set the state of the generator that GPUs draw from."""
+    """Set the state of the generator that GPUs use."""
     host.set_rng_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Set the state of the generator that GPUs draw from."""
+    """Set the state of the generator that GPUs use."""
     for state in new_states:
         host.set_rng_state(state)
 
@@ -635,7 +635,7 @@ def current_stream(device: DeviceLike = None) -> Stream:
 
 
 def default_stream(device: DeviceLike = None) -> Stream:
-    """Return the queue that work goes to unless told otherwise."""
+    """Return the default stream."""
     return Stream(inner=required().cuda.Stream.null)
 
 

@@ -33,8 +33,8 @@ class CUDAGraph:
     """Work on the GPU between ``capture_begin`` and ``capture_end``, which ``replay`` does again.
 
     It reads and writes the very memory of the tensors that it was recorded with: write new inputs there by
-    ``copy_``. What is made inside lives in memory of the graph's own until ``reset``. Random numbers are those of
-    the recording, each time; `adjoint.compile` records graphs that draw new ones.
+    ``copy_``. Tensors made inside have separate memory that the graph holds until ``reset``. Each replay repeats
+    the random numbers of the recording; graphs of `adjoint.compile` generate new ones.
     """
 
     def __init__(self, keep_graph: bool = False) -> None:

@@ -122,7 +122,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> Any:
-        """Tell processes without data that a step begins; the first of the joinables calls this in every step.
+        """Notify processes without data that a step begins; the first of the joinables calls this in every step.
 
         Returns
         -------

@@ -79,7 +79,7 @@ def flat(tensors: Sequence[Any], name: str, group: Any) -> Any:
 
 
 def spread(array: Any, tensors: Sequence[Any], operation: str) -> list[Any]:
-    """Fill several tensors from elements that lie one after the other."""
+    """Fill several tensors from their concatenated elements."""
     at = 0
     for tensor in tensors:
         check_writable(tensor, False)

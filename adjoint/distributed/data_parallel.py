@@ -180,7 +180,7 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Keep gradients local in the block: they add up, and the first pass after it averages them."""
+        """Accumulate gradients locally in the block; the first backward pass after it averages them."""
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
@@ -249,7 +249,7 @@ class DistributedDataParallel(Module, Joinable):
         return self.process_group
 
     def _announce(self, syncing: bool) -> int:
-        """Tell ranks that are through what comes, and return the rank whose buffers count."""
+        """Notify ranks without data of this step, and return the rank whose buffers are broadcast."""
         work = Join.notify_join_context(self)
         if work is not None:
             work.wait()

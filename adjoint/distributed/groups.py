@@ -94,7 +94,7 @@ class ProcessGroup:
     # --- For collectives ----------------------------------------------------------------------------
 
     def engine_for(self, array: Any) -> Any:
-        """Return who carries such an array: NCCL what is on a GPU, unless the group said "mpi", and MPI the rest."""
+        """Return the engine for an array: NCCL for GPU arrays, unless the group's backend is "mpi"; else the CPU's."""
         if type(array) is np.ndarray or "nccl" not in self.backend:
             return self._engine
         found = self._nccl.get(getattr(getattr(array, "data", None), "device_id", -1))
@@ -144,9 +144,9 @@ class ProcessGroup:
         Parameters
         ----------
         op, what
-            The name of the collective, and what every rank must say alike: shape, dtype, root.
+            The name of the collective, and what must be equal on every rank: shape, dtype, root.
         start
-            Starts it, and returns the function that tells whether it has ended.
+            Starts it, and returns a function that returns whether it has ended.
         finish
             What is left to do when it has ended; returns the tensors written.
         kept
@@ -236,7 +236,7 @@ def _engine_of(comm: Any) -> Any:
 
 
 class _Everyone:
-    """What there is one of in a process: the group of all, and the groups made since."""
+    """The distributed state of a process: the group of all processes, and the groups made since."""
 
     def __init__(self) -> None:
         self.comm: Any = None  # the communicator of all processes
@@ -463,7 +463,7 @@ def _leave() -> None:
         _everyone.watch.stop()
     if isinstance(_everyone.comm, SocketComm):
         _everyone.comm.mesh.close()
-    say_goodbye()  # where the program raised the exit code tells
+    say_goodbye()  # if the program raised, the exit code shows it
 
 
 def print_with_rank(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -489,7 +489,7 @@ def end_job(code: int) -> None:
 
 
 def _unread(stream: int) -> int:
-    """Return how many bytes wait in a pipe; files and terminals keep what they were given."""
+    """Return how many bytes in a pipe are unread; for files and terminals that does not matter."""
     try:
         import fcntl
         import termios
@@ -648,7 +648,7 @@ def is_ucc_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return whether a backend of this name can be asked for."""
+    """Return whether a backend is available."""
     asked = {"mpi": is_mpi_available, "gloo": is_gloo_available, "nccl": is_nccl_available}.get(backend.lower())
     return asked is not None and asked()
 

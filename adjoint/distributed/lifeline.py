@@ -39,7 +39,7 @@ class Lifeline:
         self._address = f"{host} {self._server.port} {secret}"
 
     def environment(self) -> dict[str, str]:
-        """Return what processes must be told."""
+        """Return the environment variables that the processes need."""
         return {_LAUNCHER: self._address}
 
     def silent(self, pid: int | None = None) -> list[str]:
@@ -80,7 +80,7 @@ def hold(rank: int) -> None:
 
 
 def say_goodbye() -> None:
-    """Tell the launcher that this process ends because its work is done."""
+    """Notify the launcher that this process ends because its work is done."""
     if _Tie.line is not None and _Tie.pid == os.getpid():
         with contextlib.suppress(OSError):
             asked(_Tie.line, "set", str(os.getpid()), b"")
@@ -108,7 +108,7 @@ def _end(why: str) -> None:
 
 
 def die_with_parent() -> Callable[[], Any] | None:
-    """Return what a new process calls before its program begins, to hear SIGTERM when this one dies; on Linux only."""
+    """Return what a new process calls first, to get SIGTERM when this process dies; on Linux only."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl

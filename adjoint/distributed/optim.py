@@ -17,14 +17,14 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """An optimizer whose state is spread over the processes (Rajbhandari et al., 2020, stage 1).
+    """An optimizer whose state is sharded across the processes (Rajbhandari et al., 2020, stage 1).
 
     Parameters
     ----------
     params
         The parameters, whose gradients are the same everywhere: as `DistributedDataParallel` leaves them.
     optimizer_class
-        The optimizer that updates each process's share.
+        The optimizer that updates the parameters of each process.
     defaults
         Its options.
 

@@ -259,7 +259,7 @@ class FileStore(Store):
 
 
 class TCPStore(Store):
-    """A store that one process keeps, and others reach by TCP.
+    """A store that one process serves to the others by TCP.
 
     Its process listens at the address `host_name`, and there only. Where the job has a secret (`torchrun`, `spawn`
     or the environment variable ADJOINT_JOB_SECRET), both sides prove that they know it.
@@ -379,7 +379,7 @@ def _listening(host: str, port: int, secret: bytes | None) -> socket.socket:
 
 
 class Server:
-    """Keeps the table of a `TCPStore`, with a thread for each client.
+    """Serves the table of a `TCPStore`, with a thread for each client.
 
     The secret is read when a client connects: `spawn` may have made it since.
     """
@@ -410,7 +410,7 @@ class Server:
                 line.close()
                 continue
             self._lines.add(line)
-            if self._closed:  # meanwhile: who called must not wait for answers of a world that has ended
+            if self._closed:  # closed meanwhile: the client must not wait for a world that has ended
                 line.close()
                 return
             try:
@@ -444,7 +444,7 @@ class Server:
         with self._lock:
             try:
                 return [_step(self.table, action, key, values)]
-            except ValueError as error:  # a number was asked for where there is none
+            except ValueError as error:  # a request for a number, and the value is none
                 return [None, str(error).encode()]
 
     def close(self) -> None:

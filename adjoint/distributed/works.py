@@ -33,7 +33,7 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """What processes tell each other beside the collectives was lost."""
+    """A key of the store, or one of its clients, did not arrive in time."""
 
 
 class Call(NamedTuple):

@@ -113,7 +113,7 @@ class Watch(Observer):
         self.note(out, Origin(how, here(), [self.origin(x)], how if x.node is not None else None))
         super().cut(x, out, how)
 
-    # --- what it can tell ---
+    # --- what it reports ---
 
     def cuts(self, loss: Any, x: Any) -> list[str]:
         """Return, in words, every place at which a path from `x` to `loss` lost its history."""

@@ -166,7 +166,7 @@ class _Pass(Tracer):
         return cast_p(hot, np.dtype(np.int64)).array
 
     def cut(self, x: Any, out: Any, how: str) -> None:
-        """Write down that gradients stop: what `detach` gives gets memory of its own, to be told apart by."""
+        """Record that gradients stop: the result of `detach` gets separate memory, by which it is recognised."""
         super().cut(x, out, how)
         if self.depth or how != "detach()" or type(x.array) is not np.ndarray or type(out.array) is not np.ndarray:
             return
@@ -360,14 +360,14 @@ class _Merger:
         self._prune()
 
     def sizes_to_check(self, start: Mapping[Dim, int]) -> set[tuple[Dim, int]]:
-        """Return at which other sizes the program must run, as a number was taken for the quotient of a size.
+        """Return other sizes at which the program must be checked, because a number was taken for a quotient of a size.
 
-        A few runs do not tell quotients apart; as many as the divisor do, one after the other.
+        One or two runs cannot distinguish quotients; as many consecutive sizes as the divisor can.
         """
         found: set[tuple[Dim, int]] = set()
         numbers = {v.number: dims for v, dims in zip(self.program.inputs, self.program.dims, strict=True)}
         steps = [(numbers[number][axis].root, step) for number, axis, step in self.solver.quotients]
-        if self.solver.exact:  # of windows: what follows from their numbers is told apart by sizes further away
+        if self.solver.exact:  # of windows: formulas of their numbers differ at sizes further away
             found = {(root, size + by) for root, size in start.items() for by in (2, 5, 16, 33, size)}
         for root, step in steps:
             sizes = [start[root] + by for near in range(1, 4 * step) for by in (near, -near)]
@@ -470,7 +470,7 @@ class _Merger:
             yield [line.operands[1] for line in graph.lines if line.op is WRITE][at]
 
     def _suggest(self, same: Sequence[Any]) -> None:
-        """Tell the solver how many windows there are along the axes of a convolution or pooling."""
+        """Suggest the numbers of windows along the axes of a convolution or pooling to the solver."""
         self.solver.suggested.clear()
         first = same[0]
         places = [_windows_of(line) for line in same]

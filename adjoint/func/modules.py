@@ -197,7 +197,7 @@ def _stacked(tensors: list[Any], name: str) -> Any:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Make the batch norms of a module keep no running statistics, in place: `vmap` cannot write to them."""
+    """Remove the running statistics of all batch norms in a module, in place: `vmap` cannot write to them."""
     for module in root.modules():
         is_batch_norm = any(kind.__name__ == "_BatchNorm" for kind in type(module).__mro__)
         if is_batch_norm and module.track_running_stats:

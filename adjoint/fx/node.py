@@ -208,7 +208,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """The lines that made it, where they were kept."""
+        """The stack trace of the call that made it, if it was recorded."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter

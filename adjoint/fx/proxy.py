@@ -19,7 +19,7 @@ __all__ = ["Attribute", "Proxy", "TraceError", "TracerBase"]
 
 
 class TraceError(ValueError):
-    """The program asked for a value while it was traced."""
+    """The program needed a value while it was traced."""
 
 
 class TracerBase:
@@ -69,7 +69,7 @@ class TracerBase:
         return a
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Answer ``if x:``, which a trace cannot."""
+        """Raise: ``if x:`` needs a value, and a trace has none."""
         raise TraceError(
             f"symbolically traced variables cannot be used as inputs to control flow: the truth of '{obj.node}' is "
             "only known when the program runs. Keep the branch in a function of its own and wrap() it, or make the "
@@ -77,7 +77,7 @@ class TracerBase:
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Answer ``for y in x``; only ``a, b = x`` says how many there are."""
+        """Iterate over a proxy; only ``a, b = x`` shows how many elements there are."""
         frame = inspect.currentframe()
         assert frame is not None and frame.f_back is not None
         caller = frame.f_back.f_back
@@ -107,7 +107,7 @@ class Proxy:
     """Stands for the result of a node: operators, methods and torch's functions on it add nodes."""
 
     def __init__(self, node: Node, tracer: Any = None) -> None:
-        exchange_now()  # from here on functions ask what they are given
+        exchange_now()  # from here on, public functions check their arguments for `__torch_function__`
         if tracer is None:
             tracer = GraphAppendingTracer(node.graph)
         self.tracer, self.node = tracer, node

@@ -179,7 +179,7 @@ class Tracer(TracerBase):
                 count += 1
             setattr(self.root, f"_tensor_constant{count}", a)
             self._tensors[id(a)] = f"_tensor_constant{count}"
-            self._constants.append(a)  # keeps it, and so its id
+            self._constants.append(a)  # a live reference, so that its id stays unique
         return self._tensors[id(a)]
 
     # --- Tracing ---

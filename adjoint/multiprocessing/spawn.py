@@ -156,7 +156,7 @@ def start_processes(
     fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
-    """Start processes that call ``fn(number, *args)``; wait for them unless told otherwise."""
+    """Start processes that call ``fn(number, *args)``; wait for them by default."""
     context: Any = multiprocessing.get_context(start_method)
     processes, receivers = [], []
     secret = os.environ.setdefault(_SECRET, f"spawn:{secrets.token_hex(32)}")

@@ -30,7 +30,7 @@ _LINEAR = {
 
 
 def calculate_gain(nonlinearity: Any, param: Any = None) -> float:
-    """Return the factor by which weights before a nonlinearity are scaled, so that variance is kept.
+    """Return the factor by which weights before a nonlinearity are scaled, to preserve the variance.
 
     1 for linear layers and sigmoid, 5 / 3 for tanh, sqrt(2) for relu, ``sqrt(2 / (1 + param**2))`` for leaky relu, 3 /
     4 for selu.
@@ -216,9 +216,9 @@ def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable
 
 
 def _draw_thinned(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> None:
-    """Fill a tensor from a narrow part of a normal distribution: drawn evenly, kept by density."""
+    """Fill a tensor from a narrow part of a normal distribution by rejection sampling from a uniform one."""
     top, std = min(max(mean, a), b), abs(std)
-    reach = 40 * std  # beyond that nothing is ever kept
+    reach = 40 * std  # beyond that no candidate is accepted
     if abs(top - mean) > reach:  # far out the density falls faster
         reach *= reach / abs(top - mean)
     edges = max(a, top - reach), min(b, top + reach)
@@ -351,11 +351,11 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
-# --- Fillings that keep variance --------------------------------------------------------------------
+# --- Initialisations that preserve variance ---------------------------------------------------------
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill from a uniform distribution, to keep variances (Glorot and Bengio, 2010).
+    """Fill from a uniform distribution that preserves variance (Glorot and Bengio, 2010).
 
     The bound is ``gain * sqrt(6 / (fan_in + fan_out))``, below zero and above. The fans are the numbers of inputs and
     outputs that a unit is connected with: the sizes of dimensions 1 and 0, times the size of a convolution's window.
@@ -391,7 +391,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill from a normal distribution, to keep variances (Glorot and Bengio, 2010).
+    """Fill from a normal distribution that preserves variance (Glorot and Bengio, 2010).
 
     The standard deviation is ``gain * sqrt(2 / (fan_in + fan_out))``. The fans are the numbers of inputs and outputs
     that a unit is connected with: the sizes of dimensions 1 and 0, times the size of a convolution's window.

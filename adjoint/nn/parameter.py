@@ -44,8 +44,8 @@ class _ParameterMeta(type):
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a module trains: assigned to a module's attribute, it is registered.
 
-    Results of ops on parameters are plain tensors. A tensor of a class of one's own keeps that class, and
-    counts as a Parameter all the same.
+    Results of ops on parameters are plain tensors. A tensor of a subclass stays of that class, and still counts as a
+    Parameter.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class _BufferMeta(type):
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
-    """A tensor that a module keeps without training it; one that is `persistent` is saved with the module.
+    """A tensor that a module holds without training it; one that is `persistent` is saved with the module.
 
     Examples
     --------

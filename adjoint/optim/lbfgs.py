@@ -77,7 +77,7 @@ class WolfeSearch:
             return ends[0] if len(ends) == 1 else self.zoom(ends, tried)
 
     def bracket(self, t: Any) -> tuple[int, list[Point]]:
-        """Return two points between which an acceptable one lies, or one that is acceptable."""
+        """Return two points that bracket an acceptable one, or one that is acceptable."""
         before, point = self.start, self.look(t)
         for tried in range(self.patience):
             if self.too_high(point) or (tried > 1 and point.loss >= before.loss):

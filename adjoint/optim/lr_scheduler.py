@@ -424,7 +424,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set_lrs(self.get_lr)
 
     def _place(self, epoch: Any) -> None:
-        """Find the period in which an epoch lies."""
+        """Find the period that contains an epoch."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:

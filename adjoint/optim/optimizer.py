@@ -507,7 +507,7 @@ class ByGroup(Optimizer):
 
 
 def _in_saved_order(group: dict[str, Any], saved: dict[str, Any]) -> list[Any]:
-    """Return the parameters of a group in the order in which they were saved, if names tell it."""
+    """Return the parameters of a group in the order in which they were saved, if their names determine it."""
     params: list[Any] = group["params"]
     names, theirs = group.get("param_names"), saved.get("param_names")
     if names is None or theirs is None or names == theirs or sorted(names) != sorted(theirs):

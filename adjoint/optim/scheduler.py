@@ -32,7 +32,7 @@ def _values(optimizer: Optimizer, key: str) -> list[Any]:
 
 
 def _set(group: dict[str, Any], key: str, value: Any) -> None:
-    """Set an option of a group; a tensor there keeps its identity."""
+    """Set an option of a group; a tensor is filled in place."""
     if isinstance(group[key], TensorBase):
         group[key].fill_(_number(value))  # type: ignore[attr-defined]
     else:
@@ -195,7 +195,7 @@ def _watch_step(optimizer: Any) -> None:
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     function = optimizer.step.__func__
-    itself = ref(optimizer)  # a method here would keep the optimizer alive, for it would hold itself
+    itself = ref(optimizer)  # a bound method here would be a reference cycle: the optimizer would stay alive
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -72,7 +72,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 def _move(average: Any, current: Any, share: float) -> None:
-    """Move an average towards a value; of whole numbers, the whole part of the average is kept."""
+    """Move an average towards a value; averages of integers are truncated to integers."""
     change = (current - average) * share
     if average.is_floating_point() or average.is_complex():
         average.add_(change)

@@ -64,7 +64,7 @@ def _where_it_was(memory: Any, location: str) -> Any:
         ) from error
 
 
-_ALIGNMENT = 16  # of an extent's start: every dtype's elements lie at whole offsets from it
+_ALIGNMENT = 16  # of an extent's start: elements of every dtype are aligned relative to it
 
 
 @dataclass(eq=False)
@@ -78,7 +78,7 @@ class Extent:
 
     @cached_property
     def uniform(self) -> bool:
-        """Whether all tensors look at it in the same way; asked once all of them are known."""
+        """Whether all tensors view it in the same way; valid once all of them are known."""
         first = self.arrays[0]
         return all(
             x.shape == first.shape
@@ -116,7 +116,7 @@ class Look:
 
     @property
     def offset(self) -> int:
-        """Where the first element lies."""
+        """The offset of the first element."""
         return (address_of(self.array) - self.extent.low) // int(self.array.itemsize) if self.array.size else 0
 
     @property
@@ -162,7 +162,7 @@ def _looked(tensor: Any, extents: dict[int, Extent]) -> Look:
 
 
 def _simple(array: Any) -> bool:
-    """Return whether an array's elements lie at whole, ascending steps from the start of their memory."""
+    """Return whether an array has native byte order, and an offset and non-negative strides in whole elements."""
     size = array.itemsize
     if (address_of(array) - address_of(owner_of(array))) % size or not array.dtype.isnative:
         return False

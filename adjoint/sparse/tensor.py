@@ -122,7 +122,7 @@ class ByValues(Tensor):
 
 
 class SparseTensor(ByValues):
-    """A tensor of which only some elements are kept: ``sparse_coo_tensor(indices, values, size)`` makes one.
+    """A tensor that stores only some of its elements: ``sparse_coo_tensor(indices, values, size)`` makes one.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class SparseTensor(ByValues):
     _held: Any
     _sorted: bool
     _kind: Any
-    _block: Any = None  # the size of a block, where it is kept by blocks
+    _block: Any = None  # the size of a block, if the layout has blocks
 
     @classmethod
     def made(
@@ -186,12 +186,12 @@ class SparseTensor(ByValues):
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
-        """Whether it is kept by coordinates."""
+        """Whether the layout is COO (coordinates)."""
         return self._kind is layouts.sparse_coo
 
     @property
     def is_sparse_csr(self) -> bool:  # type: ignore[override]
-        """Whether it is kept by compressed rows."""
+        """Whether the layout is CSR (compressed rows)."""
         return self._kind is layouts.sparse_csr
 
     @property
@@ -200,7 +200,7 @@ class SparseTensor(ByValues):
         return self._kind
 
     def stride(self, dim: int | None = None, axis: int | None = None) -> Any:
-        """Return zeros: elements do not lie at regular distances."""
+        """Return zeros: a sparse tensor has no strides."""
         return (0,) * self.array.ndim if dim is None is axis else 0
 
     def is_coalesced(self) -> bool:

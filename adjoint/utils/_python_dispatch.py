@@ -118,7 +118,7 @@ class TorchDispatchMode(Observer):
         return super().__enter__()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer a call of `func`."""
+        """Handle a call of `func`."""
         raise NotImplementedError
 
     @classmethod

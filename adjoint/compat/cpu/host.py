@@ -1,4 +1,4 @@
-"""What one may ask a device, answered for the host."""
+"""The queries that devices support, for the CPU."""
 
 from __future__ import annotations
 

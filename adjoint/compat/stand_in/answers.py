@@ -1,4 +1,4 @@
-"""Functions for names that need no more than an answer: they return the same whatever they are given."""
+"""Constant functions: they return the same value for all arguments."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def context(*args: Any, **kwargs: Any) -> Any:
 
 
 def answer(value: Any) -> Callable[..., Any]:
-    """Return a function that always gives the same answer."""
+    """Return a function that always returns `value`."""
     return lambda *args, **kwargs: value

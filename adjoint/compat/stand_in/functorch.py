@@ -1,4 +1,4 @@
-"""The package that torch's transforms were once in: old names, with torch's warnings, and what its insides tell."""
+"""The former package of torch's transforms: old names, with torch's warnings, and queries of its internals."""
 
 from __future__ import annotations
 

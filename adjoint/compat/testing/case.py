@@ -217,7 +217,7 @@ class TestCase(Expectations):
         self.assertEqual(x.is_sparse, y.is_sparse)
 
     def assertEqualBroadcasting(self, x: Any, y: Any, *args: Any, **kwargs: Any) -> None:
-        """Compare with `y` spread over the shape of `x`."""
+        """Compare with `y` broadcast to the shape of `x`."""
         other = create.as_tensor(y, dtype=x.dtype)
         self.assertEqual(x, other.expand(x.shape), *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""What tests for GPUs ask: which there are, and what they can do."""
+"""Queries of tests for GPUs: which GPUs there are, and what they support."""
 
 from __future__ import annotations
 

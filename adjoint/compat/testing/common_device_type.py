@@ -473,7 +473,7 @@ def largeTensorTest(size: Any, device: Any = None, inductor: bool = False) -> Ca
 def _free_memory() -> int:
     try:
         return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not every system has these
         return 1 << 32
 
 
@@ -501,7 +501,7 @@ ANY_DTYPE_ORDER = (
 class ops(_TestParametrizer):
     """Run a test for each operator of a table, and each dtype that the operator says it takes.
 
-    An entry has a `name`, and answers `supported_dtypes(device_type)`; its `decorators`, if any, are put on.
+    An entry has a `name` and a method `supported_dtypes(device_type)`; its `decorators`, if any, are applied.
     """
 
     def __init__(

@@ -132,11 +132,11 @@ class CudaNonDefaultStream(_Quiet):
 
 
 class CudaMemoryLeakCheck(_Quiet):
-    """Compare the memory of GPUs before and after a test: CuPy's pool keeps what was freed."""
+    """Compare the memory of GPUs before and after a test: a no-op, for CuPy's pool caches freed memory."""
 
 
 class SwapTensorsGuard(_Quiet):
-    """Choose how modules are converted: here a parameter always keeps being the same object."""
+    """Choose how modules are converted; a no-op, for parameters always stay the same objects here."""
 
 
 @contextlib.contextmanager

@@ -115,7 +115,7 @@ def requires_cuda_p2p_access() -> Callable[[Test], Test]:
 
 
 def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Test], Test]:
-    """Leave a test as it is: here a parameter always keeps being the same object."""
+    """Leave a test as it is: parameters always stay the same objects here."""
     return _same
 
 

@@ -288,8 +288,8 @@ def load(
 ) -> None:
     """Fill a state dict from a checkpoint, whatever number of processes wrote it.
 
-    Tensors are written in place, each rank's parts from wherever they lie; other values are replaced. Objects that
-    have a ``load_state_dict`` are given theirs. Nothing is written before all of it was found.
+    Tensors are written in place, each rank's parts from whatever files contain them; other values are replaced. Objects
+    with a ``load_state_dict`` method receive their state by it. If an entry is missing, nothing is written.
     """
     folder = _folder(checkpoint_id, storage_reader)
     manifest = _read_manifest(folder)

@@ -98,7 +98,7 @@ class AloneEngine:
         return self.all_gather(out, x)
 
     def send(self, x: Any, to: int, tag: int) -> Callable[[], bool]:
-        """Keep a copy of `x` until it is received."""
+        """Store a copy of `x` until it is received."""
         self._letters.setdefault(tag, []).append(x.copy())
         return _ended
 

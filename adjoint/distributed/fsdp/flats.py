@@ -29,7 +29,7 @@ _on_their_way: list[Any] = []  # reductions of all units, the oldest first
 
 
 class Entry:
-    """One parameter: where it is used, where it lies in the vector, its part here and its whole."""
+    """One parameter: its owners, its offset in the flat vector, this rank's part, and the gathered whole."""
 
     def __init__(self, name: str, param: Any, owners: list[tuple[Any, str]], start: int) -> None:
         self.name, self.owners, self.start, self.size = name, owners, start, param.array.size
@@ -71,7 +71,7 @@ class Flat:
             self._take(entry, rank * self.share, (rank + 1) * self.share)
 
     def _take(self, entry: Entry, begin: int, end: int) -> None:
-        """Keep this rank's part of a parameter, and make the leaf that stands for its whole."""
+        """Store this rank's part of a parameter, and make the leaf that represents the whole."""
         low = min(max(begin, entry.start), entry.start + entry.size)
         high = max(min(end, entry.start + entry.size), low)
         values = entry.original.array.reshape(-1)[low - entry.start : high - entry.start]
@@ -160,7 +160,7 @@ class Flat:
         work = self.group.begin("reduction of gradients", describe(whole), start, None, (mine, whole))
         self._reducing.append((work, mine))
         _on_their_way.append(work)
-        while len(_on_their_way) > _MOST_ON_THEIR_WAY:  # each keeps whole gradients in memory until it has ended
+        while len(_on_their_way) > _MOST_ON_THEIR_WAY:  # each holds unsharded gradients in memory until it has ended
             _on_their_way.pop(0).wait()
 
     def _finish(self) -> None:

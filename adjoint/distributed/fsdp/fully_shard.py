@@ -1,4 +1,4 @@
-"""`fully_shard`: parameters, gradients and optimizer state are spread over the processes, layer by layer."""
+"""`fully_shard`: parameters, gradients and optimizer state are sharded across the processes, layer by layer."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Unit:
     def _leave(self, module: Any, args: Any, out: Any) -> Any:
         _Pass.depth -= 1
         if _Pass.depth == 0:
-            _Pass.last = None  # a model that is gone is not kept by its last pass
+            _Pass.last = None  # its last pass does not keep a deleted model alive
         for flat in self.flats:
             flat.show(whole=False)
         if running.tasks:  # computed again in the backward pass, which needs the parameters still
@@ -241,11 +241,11 @@ def fully_shard(
     ignored_params: set[Any] | None = None,
     dp_mesh_dims: Any = None,
 ) -> Any:
-    """Spread a module's parameters over the processes: each keeps a part of them, of their gradients and their state.
+    """Shard a module's parameters across the processes; each stores one part of them, their gradients and their state.
 
-    Apply it to the layers first, then to the model. Before a layer computes, its parameters come together, the next
-    layer's on their way already; afterwards they part. Gradients are averaged, and each rank gets its part. The
-    optimizer, made afterwards, sees the parts.
+    Apply it to the layers first, then to the model. The parameters of a layer are gathered before it computes, while
+    those of the next layer are already being sent; afterwards they are freed. Gradients are averaged, and each rank
+    gets its part. Make the optimizer afterwards: it updates the parts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Memory for parameters that are gathered: the graph keeps arrays of it, and the system gets the pages back."""
+"""Memory for gathered parameters: the graph holds arrays in it while its pages are returned to the system."""
 
 from __future__ import annotations
 

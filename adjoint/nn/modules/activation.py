@@ -162,7 +162,7 @@ class Mish(_InPlace):
 class SELU(_InPlace):
     """Scaled exponential linear unit: ``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` (Klambauer et al., 2017).
 
-    With ``scale = 1.0507`` and ``alpha = 1.6733``, activations keep mean 0 and variance 1 from layer to layer.
+    With ``scale = 1.0507`` and ``alpha = 1.6733``, activations stay near mean 0 and variance 1 from layer to layer.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class Flatten(Module):
-    """Join consecutive dimensions into one; the first, the batch, stays unless told otherwise.
+    """Flatten consecutive dimensions into one; by default all but the first, the batch.
 
     Parameters
     ----------

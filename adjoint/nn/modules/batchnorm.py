@@ -139,7 +139,7 @@ class BatchNorm1d(_BatchNorm):
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -186,7 +186,7 @@ class BatchNorm2d(_BatchNorm):
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -236,7 +236,7 @@ class BatchNorm3d(_BatchNorm):
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -281,7 +281,7 @@ class SyncBatchNorm(_BatchNorm):
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     process_group : ProcessGroup, optional
         The processes whose batches are taken together. Defaults to all.
     device, dtype : optional

@@ -233,7 +233,7 @@ class ModuleList(_Ordered):
         texts = [repr(module) for module in self]
         if not texts:
             return f"{self._get_name()}()"
-        runs: list[tuple[int, int, str]] = []  # modules that look alike are told once
+        runs: list[tuple[int, int, str]] = []  # consecutive modules with equal text are printed once
         for i, text in enumerate(texts):
             if runs and runs[-1][2] == text:
                 runs[-1] = (runs[-1][0], i, text)

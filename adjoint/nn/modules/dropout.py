@@ -110,7 +110,7 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance of inputs that `SELU` normalises."""
+    """Dropout that preserves the mean and variance of inputs that `SELU` normalises."""
 
     _function = "alpha_dropout"
 

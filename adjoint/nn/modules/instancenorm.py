@@ -97,7 +97,7 @@ class InstanceNorm1d(_InstanceNorm):
     affine : bool, default False
         Learn `weight` and `bias`, one for each channel.
     track_running_stats : bool, default False
-        Keep running statistics in training, and use them in evaluation mode.
+        Update running statistics in training, and use them in evaluation mode.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -133,7 +133,7 @@ class InstanceNorm2d(_InstanceNorm):
     affine : bool, default False
         Learn `weight` and `bias`, one for each channel.
     track_running_stats : bool, default False
-        Keep running statistics in training, and use them in evaluation mode.
+        Update running statistics in training, and use them in evaluation mode.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True

@@ -84,7 +84,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias evenly within 1 / sqrt(in_features)."""
+        """Sample weight and bias uniformly within ±1 / sqrt(in_features)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -126,7 +126,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias evenly within 1 / sqrt(in1_features)."""
+        """Sample weight and bias uniformly within ±1 / sqrt(in1_features)."""
         if self.in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={self.in1_features})")
         bound = 1 / math.sqrt(self.weight.size(1))
@@ -161,7 +161,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias, once their shapes are known."""
+        """Initialise weight and bias, once their shapes are known."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
@@ -206,7 +206,7 @@ class _Table(Module):
         self.weight = Parameter(given, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Draw the table from a normal distribution; the padding row is zero."""
+        """Initialise the table from a normal distribution; the padding row is zero."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 

@@ -193,7 +193,7 @@ class Module(Hooked):
         name : str
             The attribute that holds it.
         tensor : Tensor or None
-            None keeps the name for later; `state_dict` leaves it out.
+            None reserves the name; `state_dict` leaves it out.
         persistent : bool, default True
             Whether `state_dict` has it.
 
@@ -239,7 +239,7 @@ class Module(Hooked):
         name : str
             The attribute that holds it.
         param : Parameter or None
-            None keeps the name for a parameter that is not used, as a layer without bias does.
+            None reserves the name for a parameter that is not used, such as the bias of a layer without one.
 
         Raises
         ------
@@ -791,7 +791,7 @@ class Module(Hooked):
         Returns
         -------
         dict
-            Tensors that share memory with the module: copy them to keep their values of now.
+            Tensors that share memory with the module: copy them before training goes on.
 
         Examples
         --------

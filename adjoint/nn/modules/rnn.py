@@ -157,10 +157,10 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Do nothing: the weights need not lie side by side here."""
+        """Do nothing: the weights need not be contiguous in memory here."""
 
     def reset_parameters(self) -> None:
-        """Draw all weights evenly within 1 / sqrt(hidden_size)."""
+        """Sample all weights uniformly within ±1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -460,7 +460,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights evenly within 1 / sqrt(hidden_size)."""
+        """Sample all weights uniformly within ±1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

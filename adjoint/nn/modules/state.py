@@ -1,4 +1,4 @@
-"""What a module keeps its members and hooks in, and loading a state_dict into a tree of modules."""
+"""The dicts that hold a module's members and hooks, and loading a state_dict into a tree of modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MISSING = object()
 
 
 def _nobody() -> None:
-    """Stand for a reference to a module that is not there."""
+    """Act as the weak reference of a module that does not exist."""
 
 
 class Members(dict[str, Any]):
@@ -25,8 +25,8 @@ class Members(dict[str, Any]):
 
     A parameter, buffer or child lives in `_parameters`, `_buffers` or `_modules`. Reading it through ``__getattr__``
     would cost a Python call each time, so `Members` also writes it into the module's ``__dict__``: programs that
-    change `_parameters` directly are seen, and a read costs a dict lookup. A class with a ``__getattr__`` of its own
-    wants to hear of every read, as in PyTorch: for its modules nothing is written there.
+    change `_parameters` directly are seen, and a read costs a dict lookup. Where a class overrides ``__getattr__``,
+    every read must call it, as in PyTorch: for modules of such a class nothing is written there.
     """
 
     __slots__ = ("_owner", "_shown")

@@ -13,12 +13,12 @@ _MISSING: Any = object()
 
 
 def set_tensor(module: Any, name: str, tensor: Any) -> None:
-    """Put a tensor where a module keeps one of that name."""
+    """Replace the tensor of that name in a module."""
     swap_tensor(module, name, tensor)
 
 
 def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False) -> Any:
-    """Put a tensor where a module keeps one of that name, and return that one."""
+    """Replace the tensor of that name in a module, and return the old one."""
     if "." in name or not name:
         raise KeyError(f"tensor name can't be empty or contain '.': {name!r}")
     home = next((held for held in (module._parameters, module._buffers) if name in held), None)
@@ -37,14 +37,14 @@ def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False
 
 
 def swap_submodule(module: Any, name: str, submodule: Any) -> Any:
-    """Put a module where another keeps one of that name, and return that one."""
+    """Replace the submodule of that name in a module, and return the old one."""
     before = module._modules[name]
     module._modules[name] = submodule
     return before
 
 
 class NamedMemberAccessor:
-    """What a module and the modules inside of it keep, by dotted names."""
+    """Access the members of a module and its submodules by dotted names."""
 
     def __init__(self, module: Any) -> None:
         self.module = module

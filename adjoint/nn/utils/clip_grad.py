@@ -1,4 +1,4 @@
-"""Gradients kept in bounds: by their norm, or one by one."""
+"""Clipping gradients: by their norm, or element by element."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _with_columns(x: Tensor, n: int, random: bool = False) -> Tensor:
 def orthogonal(
     module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Any:
-    """Keep a matrix parameter orthogonal (its rows or columns orthonormal, if it is not square).
+    """Make a matrix parameter orthogonal (its rows or columns orthonormal, if it is not square).
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Parameters that are functions of others: a weight kept orthogonal, symmetric, of norm one.
+"""Parameters that are functions of others: an orthogonal weight, a symmetric one, one of norm 1.
 
-A parametrised tensor becomes a property of the module: reading it computes it from the originals, which lie
-in ``module.parametrizations.NAME``; writing it stores what the parametrisation's `right_inverse` makes of it.
+A parametrised tensor becomes a property of the module. Reading it computes it from the originals in
+``module.parametrizations.NAME``; assigning to it stores the result of the parametrisation's `right_inverse`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
-        """Prune a parameter of a module: its original and mask are kept, the parameter is their product."""
+        """Prune a parameter of a module: it becomes the original times a mask, both stored in the module."""
         before = [
             (k, hook)
             for k, hook in module._forward_pre_hooks.items()

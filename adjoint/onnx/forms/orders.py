@@ -86,7 +86,7 @@ def _logcumsumexp(b: Builder, x: Any, axis: int) -> str:
 
 
 def _middle(b: Builder, name: str, n: str, dtype: Any, axis: int, skip: bool) -> tuple[str, str]:
-    """Return the lower median along an axis and its index, the axis kept; NaN wins, unless they are to be skipped."""
+    """Return the lower median along an axis and its index, with keepdim; any NaN is the result, unless `skip`."""
     where = b.ints([axis])
     bad = b.node("Not", b.node("Equal", name, name))
     count = b.node("ReduceSum", b.cast(bad, np.int64), where)

@@ -41,7 +41,7 @@ class Folder:
         self.path = tempfile.mkdtemp(prefix=f"adjoint-{os.getpid()}-", dir=base)
 
     def close(self) -> None:
-        """Tell workers whose connection ends from now on that the program goes on, and removes the folder itself."""
+        """Mark the folder as closed: workers that disconnect from now on leave its removal to the program."""
         with contextlib.suppress(OSError), open(os.path.join(self.path, _CLOSED), "wb"):
             pass
 
@@ -182,7 +182,7 @@ FINISHED = "the stream has ended"
 
 
 def run(task: Task, connection: Any, inherited: Any = ()) -> None:
-    """Answer requests until the program closes the connection."""
+    """Handle requests until the program closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's: it ends its workers itself
     for end in inherited:  # ends of this worker's pipes that a fork copied: while open, no end of file arrives
         end.close()

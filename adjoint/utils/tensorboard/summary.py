@@ -70,7 +70,7 @@ def scalar(
 
 
 def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
-    """Return how often values lie where."""
+    """Return the histogram of values."""
     return Summary(part(1, name) + part(5, _histogram(values, bins)))
 
 
@@ -100,7 +100,7 @@ def text(tag: str, text: str) -> Summary:
 
 
 def _plugin(name: str, content: bytes = b"") -> bytes:
-    """Return what tells TensorBoard which of its parts shows a value."""
+    """Return the metadata that names the TensorBoard plugin that shows a value."""
     return part(1, part(1, name) + (part(2, content) if content else b""))
 
 

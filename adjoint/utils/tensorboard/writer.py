@@ -144,7 +144,7 @@ class SummaryWriter:
         self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
-        """Write how often values lie where."""
+        """Write the histogram of values."""
         self._add(summary.histogram(tag, values, bins), global_step, walltime)
 
     def add_histogram_raw(
@@ -188,7 +188,7 @@ class SummaryWriter:
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """Run the model, and write its modules as text: there is no graph of operators to draw."""
+        """Run the model, and write its modules as text: TensorBoard gets no graph of operators."""
         if input_to_model is not None:
             with no_grad():
                 model(*input_to_model) if isinstance(input_to_model, tuple) else model(input_to_model)
