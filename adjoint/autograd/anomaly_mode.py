@@ -16,7 +16,7 @@ _DEFAULT = {"invalid": "warn"}
 
 
 class _Before(NamedTuple):
-    """What was on before, to be put back."""
+    """The previous mode, to be restored."""
 
     anomaly: bool
     check_nan: bool
@@ -34,7 +34,7 @@ def _now() -> _Before:
 
 
 def _switch(mode: bool, check_nan: bool, forward: bool, stack: bool) -> None:
-    """Switch anomaly detection in this thread; once or twice is the same."""
+    """Switch anomaly detection in this thread; idempotent."""
     local = modes.local
     recording.switch(mode)
     if stack != local.anomaly_stack:
@@ -46,7 +46,7 @@ def _switch(mode: bool, check_nan: bool, forward: bool, stack: bool) -> None:
 
 
 class _Detection(modes.Scope):
-    """A context of anomaly detection, which puts back what was on before."""
+    """A context of anomaly detection, which restores the previous mode."""
 
     before: _Before = _OFF
 

@@ -86,7 +86,7 @@ class _Value:
 
 
 class _Hold:
-    """Stands in the graph for a saved value; when the node lets go of it, so does the budget."""
+    """Placeholder in the graph for a saved value; when the node frees it, so does the budget."""
 
     __slots__ = ("budget", "root", "value")
 
@@ -142,7 +142,7 @@ class memory_budget(Observer):
         self._fusing = False
 
     def __enter__(self) -> memory_budget:
-        """Start to watch; contexts may not be entered twice at a time."""
+        """Start to watch; a context cannot be entered twice at a time."""
         if self._depth:
             raise RuntimeError("this memory_budget is on already; make another one")
         self._depth = 1
@@ -160,7 +160,7 @@ class memory_budget(Observer):
         self._depth = 0
 
     def report(self) -> str:
-        """Return what happened, in a line."""
+        """Return a line with bytes, dropped values and time."""
         return (
             f"memory_budget: {self.peak / 2**20:.2f} of {self.limit / 2**20:.2f} MiB at most, {self.dropped} values "
             f"dropped, {self.recomputed} ops run again in {self.seconds * 1e3:.1f} ms"
@@ -254,7 +254,7 @@ class memory_budget(Observer):
         return result
 
     def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
-        """Let a write happen, after what depends on the old values has them for itself."""
+        """Run a write, after values that will be recomputed from the old memory have got a copy."""
         owner = owner_of(x.array)
         for value in [*self._made.values(), *list(self._bases.values())]:
             array = value.array if value.array is not None else value.ref and value.ref()
@@ -311,7 +311,7 @@ class memory_budget(Observer):
             self._drop(value)
 
     def _trim(self, newest: _Value) -> None:
-        """Drop the values that cost least to make again, for the bytes they take; not the newest one."""
+        """Drop the values with the lowest recomputation cost per byte; not the newest one."""
         known: dict[_Value, float] = {}
         back = bool(running.tasks)
 
@@ -336,7 +336,7 @@ class memory_budget(Observer):
         return array if array is not None else self._recompute(value)
 
     def _recompute(self, wanted: _Value) -> Any:
-        """Return a value that is gone, made again from the nearest values that are there."""
+        """Return a dropped value, recomputed from the nearest values that are present."""
         start = time.perf_counter()
         recipes, uses, found = _plan(wanted)
         with _Quiet():
@@ -367,7 +367,7 @@ class memory_budget(Observer):
 
 
 def _plan(wanted: _Value) -> tuple[list[_Recipe], dict[_Value, int], dict[_Value, Any]]:
-    """Return the recipes that make a value, in order, how often they take each value, and those that are there."""
+    """Return the recipes of a value, in order, how often they use each value, and the values that are present."""
     recipes: list[_Recipe] = []
     uses: dict[_Value, int] = {wanted: 1}
     there: dict[_Value, Any] = {}
@@ -410,7 +410,7 @@ class _Quiet:
 
 
 def _root(value: _Value) -> _Value:
-    """Return the value whose memory a view looks at."""
+    """Return the base of a view."""
     while value.view:
         assert value.recipe is not None
         value = value.recipe.inputs[0]
@@ -418,7 +418,7 @@ def _root(value: _Value) -> _Value:
 
 
 def _price(value: _Value, known: dict[_Value, float]) -> float:
-    """Return the seconds that making a value again takes, its missing inputs included."""
+    """Return the seconds that recomputing a value takes, its missing inputs included."""
     assert value.recipe is not None
     return value.recipe.seconds + sum(_missing(v, known) for v in value.recipe.inputs if isinstance(v, _Value))
 
@@ -443,7 +443,7 @@ def _missing(value: _Value, known: dict[_Value, float]) -> float:
 
 
 def _bytes_in(limit: int | float | str) -> int:
-    """Return the number of bytes that a size says."""
+    """Return a size in bytes."""
     if isinstance(limit, int | float):
         count = int(limit)
     else:

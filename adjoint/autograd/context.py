@@ -154,15 +154,15 @@ class FunctionCtx:
         self.saved_for_forward: tuple[Any, ...] | None = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Say which inputs `forward` has written to."""
+        """Declare which inputs `forward` has written to."""
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Say which outputs have no gradient."""
+        """Declare which outputs have no gradient."""
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Say whether `backward` gets zeros for outputs without a gradient (the default), or None."""
+        """Set whether `backward` gets zeros for outputs without a gradient (the default), or None."""
         if not isinstance(value, bool):
             raise TypeError(
                 "set_materialize_grads received an invalid combination of arguments - got "
@@ -227,7 +227,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` was given."""
+        """The tensors given to `save_for_backward`."""
         saved = self.saved
         written = self.stamp < clock.latest if saved is not None else False
         if type(saved) is tuple and not written:
@@ -284,7 +284,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
 
 class ClearingNode(BackwardCFunction):
-    """The node of a function with `clear_saved_tensors_on_access`: what was saved is given out once."""
+    """The node of a function with `clear_saved_tensors_on_access`: saved tensors can be read once."""
 
     __slots__ = ()
 

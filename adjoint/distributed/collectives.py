@@ -26,7 +26,7 @@ __all__ = [
 
 
 def check_tensor(tensor: Any, name: str) -> None:
-    """Raise unless an argument is a tensor with memory of its own."""
+    """Raise unless an argument is a tensor that has memory."""
     if not isinstance(tensor, TensorBase):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type Tensor\n             but got "

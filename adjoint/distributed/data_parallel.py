@@ -235,7 +235,7 @@ class DistributedDataParallel(Module, Joinable):
         )
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Return what a rank does while it waits for the others to be through."""
+        """Return what a rank does after it has finished its data, until all ranks have."""
         return _Shadow(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
@@ -245,7 +245,7 @@ class DistributedDataParallel(Module, Joinable):
 
     @property
     def join_process_group(self) -> Any:
-        """Who trains together."""
+        """The process group that trains together."""
         return self.process_group
 
     def _announce(self, syncing: bool) -> int:

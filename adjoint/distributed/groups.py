@@ -1,4 +1,4 @@
-"""Groups of processes: who is in one, how its members call each other, and their errors when a member is missing."""
+"""Groups of processes: their members, their collectives, and errors when a member does not take part."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class ProcessGroup:
         return int(self._size)
 
     def name(self) -> str:
-        """Return what carries the group's messages."""
+        """Return the name of the group's backend."""
         return self.backend
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Wait so long for the others, from now on."""
+        """Set the timeout of later calls."""
         self.seconds = timeout.total_seconds()
 
     def abort(self) -> None:
@@ -139,7 +139,7 @@ class ProcessGroup:
         peer: int | None = None,
         waits: bool = False,
     ) -> Work:
-        """Count and note a call, start it, and compare it with the others' where that is due.
+        """Count and record a call, start it, and compare it with those of other ranks when that is due.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class ProcessGroup:
         )
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free all communicators and engines."""
         for engine in self._nccl.values():
             engine.close()
         if self._check is not None:
@@ -270,7 +270,7 @@ class GroupMember(metaclass=_GroupMeta):
 
 
 def resolved(given: Any) -> ProcessGroup:
-    """Return a group: the one of all where none is given."""
+    """Return the given group; by default that of all processes."""
     if given is None:
         if _everyone.world is None:
             raise ValueError(

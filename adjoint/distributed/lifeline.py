@@ -43,7 +43,7 @@ class Lifeline:
         return {_LAUNCHER: self._address}
 
     def silent(self, pid: int | None = None) -> list[str]:
-        """Return the ranks that have begun and have not said goodbye; of one process, or of all."""
+        """Return the ranks that have begun but not reported a regular end; of one process, or of all."""
         held = list(self._server.table.items())
         return sorted(word.decode() for name, word in held if word and (pid is None or name == f"{pid}"))
 
@@ -92,7 +92,7 @@ def _reached() -> socket.socket:
 
 
 def _watch(line: socket.socket, rank: int) -> None:
-    """Wait for the launcher's end: it says nothing else."""
+    """Wait until the launcher closes the connection."""
     with contextlib.suppress(OSError):
         line.recv(1)
     _end(f"rank {rank} ends: the process that started it is gone")

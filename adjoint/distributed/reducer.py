@@ -39,14 +39,14 @@ class Bucket:
         self.clear()
 
     def clear(self) -> None:
-        """Await every gradient anew."""
+        """Reset the bucket for the next backward pass."""
         self.missing = set(range(len(self.params)))
         self.arrived: list[Any] = [None] * len(self.params)
         self.work: Any = None
 
     @property
     def complete(self) -> bool:
-        """Whether every gradient has arrived, and none is on its way to the others yet."""
+        """Whether every gradient has arrived and the reduction has not begun."""
         return not self.missing and self.work is None
 
     def take(self, slot: int, divisor: int, as_view: bool) -> None:

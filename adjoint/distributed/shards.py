@@ -1,4 +1,4 @@
-"""Parameters of which each process holds a part."""
+"""Sharded parameters: each process holds a part."""
 
 from __future__ import annotations
 

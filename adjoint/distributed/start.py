@@ -26,7 +26,7 @@ def _tell_environment() -> None:
 
 
 def main() -> None:
-    """Run the program that the command line names."""
+    """Run the program given on the command line."""
     arguments = sys.argv[1:]
     if arguments[0] == "--torch":
         # The package of stand-ins imports all others; only this command puts adjoint in torch's place.

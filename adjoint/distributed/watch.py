@@ -1,4 +1,4 @@
-"""What is watched: that all ranks make the same calls, and that none waits forever.
+"""Checks that all ranks make the same calls, and that none waits forever.
 
 The first calls of every kind are compared among the ranks, each while it is under way; so is every 64th, together with
 a digest of all calls before it. In debug mode every call is, before it is made.
@@ -62,7 +62,7 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Check so much in groups that are made from now on."""
+    """Set how much is checked in groups that are made from now on."""
     _Level.chosen = level
 
 

@@ -21,7 +21,7 @@ __all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError"
 
 
 class DistError(RuntimeError):
-    """Something went wrong between the processes of a group."""
+    """Base of errors in the communication of processes."""
 
 
 class DistBackendError(DistError):

@@ -298,7 +298,7 @@ class LogitRelaxedBernoulli(Chances):
 
 
 class Relaxed(TransformedDistribution):
-    """What relaxed distributions share: the parameters of their base."""
+    """Base of relaxed distributions: the parameters of their base."""
 
     has_rsample = True  # type: ignore[assignment]
 

@@ -88,7 +88,7 @@ class _Factored(Distribution):
 
 
 class _NormalVector(Distribution):
-    """What distributions of normal vectors share: the mean."""
+    """Base of distributions of normal vectors: the mean."""
 
     support = constraints.real_vector
     has_rsample = True

@@ -83,7 +83,7 @@ def _state(module: Any) -> dict[str, Any]:
 
 @contextmanager
 def _replaced(module: Any, tensors: dict[str, Any], tie: bool, strict: bool) -> Iterator[None]:
-    """Put tensors in the places of a module's own for the time of a call."""
+    """Replace a module's tensors during a call."""
     own = _state(module)
     wanted = {**_tied(own, tensors), **tensors} if tie else dict(tensors)
     if strict:
@@ -141,7 +141,7 @@ def _kind(module: Any) -> str:
 
 
 def _tied(own: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
-    """Return the given tensors under the other names of what they replace."""
+    """Return the given tensors under all names of the tied tensors that they replace."""
     by_identity: dict[int, list[str]] = {}
     for name, tensor in own.items():
         by_identity.setdefault(id(tensor), []).append(name)

@@ -1,4 +1,4 @@
-"""How parameters begin: functions that fill a tensor in place, with torch's numbers under the same seed."""
+"""Initialisation of parameters: functions that fill a tensor in place, with torch's values for the same seed."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def trunc_normal_(
 
 
 def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable[[Tensor], Tensor]) -> None:
-    """Fill a tensor; elements that do not fit are drawn again, with all others, until none is left."""
+    """Fill a tensor by rejection sampling: elements are sampled again until all are accepted."""
     draw(tensor)
     if tensor.is_meta:
         return
@@ -335,7 +335,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Make a convolution's weight pass its input channels on unchanged."""
+    """Initialise a convolution's weight so that it is the identity on its input channels."""
     dims = tensor.ndimension()
     if dims not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -436,7 +436,7 @@ def _is_empty(tensor: Tensor) -> bool:
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: Any = "fan_in", nonlinearity: Any = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill from a uniform distribution, to keep variance through rectifiers (He et al., 2015).
+    """Fill from a uniform distribution, preserving variance through rectifiers (He et al., 2015).
 
     The bound is ``gain * sqrt(3 / fan)``, below zero and above.
 
@@ -479,7 +479,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: Any = "fan_in", nonlinearity: Any = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill from a normal distribution, to keep variance through rectifiers (He et al., 2015).
+    """Fill from a normal distribution, preserving variance through rectifiers (He et al., 2015).
 
     The standard deviation is ``gain / sqrt(fan)``.
 
@@ -565,7 +565,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fill from a normal distribution, with a share of zeros in each column (Martens, 2010)."""
+    """Fill from a normal distribution, with a fraction of zeros in each column (Martens, 2010)."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape

@@ -126,7 +126,7 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
@@ -139,7 +139,7 @@ class LRScheduler:
 
     @whole
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one step and set its learning rates."""
+        """Advance by one step and set its learning rates."""
         if self._step_count == 1:
             _warn_of_order(self.optimizer)
         self._step_count += 1
@@ -191,7 +191,7 @@ class _LRScheduler(LRScheduler):
 
 
 def _watch_step(optimizer: Any) -> None:
-    """Let the optimizer remember whether it has stepped."""
+    """Wrap `optimizer.step` to record that it was called."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     function = optimizer.step.__func__

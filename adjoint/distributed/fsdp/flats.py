@@ -1,4 +1,4 @@
-"""Parameters of one call laid end to end, each rank holding a part."""
+"""Parameters of one unit, concatenated into a vector of which each rank holds a part."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Flat:
     # --- Whole and parts ----------------------------------------------------------------------------
 
     def gather(self) -> None:
-        """Begin to bring the whole together, unless it is there, and as the optimizer left it."""
+        """Begin to gather the whole, unless it is already there and up to date."""
         seen = sum(entry.part._version for entry in self.entries)
         if (self.resident or self._gathering is not None) and seen == self._seen:
             return
@@ -100,7 +100,7 @@ class Flat:
         self._gathering = self.group.begin("gather of parameters", describe(sent), start, None, sent)
 
     def ready(self) -> None:
-        """Wait until the whole is there."""
+        """Wait until the whole has been gathered."""
         self.gather()
         if self._gathering is not None:
             self._gathering.wait()
@@ -108,7 +108,7 @@ class Flat:
         self.resident = True
 
     def release(self) -> None:
-        """Let the whole go."""
+        """Free the whole."""
         if self._gathering is not None:
             self._gathering.wait()
             self._gathering = None
@@ -117,7 +117,7 @@ class Flat:
         self.resident = False
 
     def show(self, whole: bool) -> None:
-        """Let the modules see the whole parameters, or the parts."""
+        """Set the modules' parameters to the whole ones, or to the parts."""
         for entry in self.entries:
             entry.show(entry.full if whole else entry.part)
 
@@ -139,7 +139,7 @@ class Flat:
                 self.release()
 
     def _reduce(self) -> None:
-        """Begin to add the ranks' gradients, and to give each rank its part."""
+        """Begin to reduce-scatter the gradients."""
         if not self.syncs or all(entry.full._grad is None for entry in self.entries):
             return
         whole = self._arrays.zeros(self.share * self.group.size(), self.reduce_dtype)

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class FullyShardedDataParallel(Module):
-    """The older way to shard a module, which no module has here: for ``isinstance``; see `fully_shard`."""
+    """The older API, for ``isinstance`` only: no module is an instance; use `fully_shard`."""
 
     def __init__(self, module: Any, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError("FullyShardedDataParallel is not supported: shard the module with fully_shard")
@@ -33,7 +33,7 @@ class FullyShardedDataParallel(Module):
 
 @dataclasses.dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """In which dtypes a unit works: its parameters while it computes, its gradients on their way, its output.
+    """The dtypes of a unit: of its parameters in computations, of gradients in reductions, and of its output.
 
     Parameters are trained in the dtype that they have.
     """
@@ -46,7 +46,7 @@ class MixedPrecisionPolicy:
 
 @dataclasses.dataclass
 class OffloadPolicy:
-    """Where parameters wait: here always where they are."""
+    """Where sharded parameters are stored: always on their device here."""
 
 
 @dataclasses.dataclass
@@ -75,7 +75,7 @@ class _Pass:
 
 
 class Unit:
-    """A module whose parameters come together for its forward and its backward pass, and part after each."""
+    """A module whose parameters are gathered for its forward and its backward pass, and freed after each."""
 
     def __init__(self, module: Any, flats: list[Flat], policy: MixedPrecisionPolicy, reshard: bool) -> None:
         self.module, self.flats, self.policy, self.reshard = module, flats, policy, reshard
@@ -85,17 +85,17 @@ class Unit:
         module.register_forward_hook(self._leave, always_call=True)
 
     def gather(self) -> None:
-        """Begin to bring the parameters together."""
+        """Begin to gather the parameters."""
         for flat in self.flats:
             flat.gather()
 
     def ready(self) -> None:
-        """Bring the parameters together."""
+        """Gather the parameters."""
         for flat in self.flats:
             flat.ready()
 
     def release(self) -> None:
-        """Let the parameters part."""
+        """Free the gathered parameters."""
         for flat in self.flats:
             flat.release()
 
@@ -163,12 +163,12 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 class FSDPModule:
-    """What a module can do besides once `fully_shard` has been applied to it."""
+    """Additional methods of a module after `fully_shard` was applied to it."""
 
     _unit: Unit
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Bring the parameters together before they are needed."""
+        """Gather the parameters before they are needed."""
         self._unit.gather()
         handle = UnshardHandle(self._unit)
         if async_op:
@@ -177,17 +177,17 @@ class FSDPModule:
         return None
 
     def reshard(self) -> None:
-        """Let the whole parameters go."""
+        """Free the gathered parameters."""
         self._unit.release()
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
-        """Say whether backward passes reduce gradients: without, they add up as whole ones, until one does."""
+        """Set whether backward passes reduce gradients; without, unsharded gradients accumulate until one does."""
         for unit in _units(self) if recurse else [self._unit]:
             for flat in unit.flats:
                 flat.syncs = requires_gradient_sync
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
-        """Say whether the whole parameters go between forward and backward."""
+        """Set whether the gathered parameters are freed between forward and backward."""
         for unit in _units(self) if recurse else [self._unit]:
             unit.reshard = reshard_after_forward
 
@@ -314,7 +314,7 @@ def _entries(module: Any, ignored: set[Any]) -> list[Entry]:
 
 
 def _check_carried(entries: list[Entry], group: Any) -> None:
-    """Raise where parameters on a GPU would have to go through the host."""
+    """Raise if parameters on a GPU would have to be sent through CPU memory."""
     for entry in entries:
         array = entry.original.array
         place = devices.of(array).type

@@ -15,7 +15,7 @@ __all__ = ["BackwardHook"]
 
 
 class BackwardHookFunction(Function):
-    """The identity: a node at a module's border, where hooks can be set."""
+    """The identity: a node at a module's input or output, where hooks can be set."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:  # type: ignore[override]

@@ -23,7 +23,7 @@ _MODES = {"zeros", "reflect", "replicate", "circular"}
 
 
 class _ConvNd(Module):
-    """What all convolutions share: sizes, weight and bias."""
+    """Base of all convolutions: sizes, weight and bias."""
 
     __constants__ = [
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
@@ -128,7 +128,7 @@ def _two_sided(padding: Any, kernel_size: tuple[int, ...], dilation: tuple[int, 
 
 
 class _Conv(_ConvNd):
-    """A convolution in as many dimensions as its class says."""
+    """Base of convolutions in one, two or three dimensions."""
 
     _dims: int
     _function: Any
@@ -383,7 +383,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class _ConvTranspose(_ConvTransposeNd):
-    """A transposed convolution in as many dimensions as its class says."""
+    """Base of transposed convolutions in one, two or three dimensions."""
 
     _dims: int
     _function: Any

@@ -154,7 +154,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Bring each channel of each volume to mean 0 and variance 1."""
+    """Normalize each channel of each volume to mean 0 and variance 1."""
 
     _ranks = (4, 5)
 

@@ -44,7 +44,7 @@ def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -
 
 
 class _Loss(Module):
-    """What losses share: how the losses of samples are put together."""
+    """Base of losses: the reduction over samples."""
 
     reduction: str
 
@@ -651,7 +651,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of one's own."""
+    """`TripletMarginLoss` with a custom distance."""
 
     __constants__ = ["margin", "swap", "reduction"]
 

@@ -200,7 +200,7 @@ class RNNBase(Module):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise if input and state do not go together."""
+        """Raise if the shapes of input and state do not match."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
@@ -401,7 +401,7 @@ class LSTM(RNNBase):
         return self._expected_size(input, batch_sizes, self.hidden_size)
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise if input and states do not go together."""
+        """Raise if the shapes of input and states do not match."""
         self.check_input(input, batch_sizes)
         expected = self.get_expected_hidden_size(input, batch_sizes)
         self.check_hidden_size(hidden[0], expected, "Expected hidden[0] size {}, got {}")
@@ -439,7 +439,7 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What cells share: the weights of one step."""
+    """Base of recurrent cells: the weights of one step."""
 
     __constants__ = ["input_size", "hidden_size", "bias"]
     weight_ih: Any

@@ -1,4 +1,4 @@
-"""Gradients of each sample of a batch: a module is called with weights of their own for every sample."""
+"""Per-sample gradients: a module is called with separate weights for every sample."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class PackedSequence(_Fields):
     def __new__(
         cls, data: Tensor, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
     ) -> PackedSequence:
-        """Make one by hand; programs use `pack_sequence` and `pack_padded_sequence`."""
+        """Make one directly; programs use `pack_sequence` and `pack_padded_sequence`."""
         if batch_sizes is None:  # PackedSequence((data, batch_sizes)), an old form
             data, batch_sizes = data
         if batch_sizes.device.type != "cpu":
@@ -105,7 +105,7 @@ class PackedSequence(_Fields):
         return self.to(device, **kwargs)
 
     def cpu(self) -> PackedSequence:
-        """Return it on the host."""
+        """Return it on the CPU."""
         return self.to("cpu")
 
     def _cast(self, name: str) -> PackedSequence:

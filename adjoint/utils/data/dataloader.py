@@ -28,14 +28,14 @@ _WORDS = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 class _Endless:
-    """The sampler of a stream: it says "the next one" for ever."""
+    """The sampler of a stream: it yields None without end."""
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
 
 
 class _DatasetKind:
-    """How samples are had: by index, or from a stream."""
+    """The kinds of datasets: by index, or a stream."""
 
     Map, Iterable = 0, 1
 

@@ -121,7 +121,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 @dataclass
 class Failure:
-    """An exception on its way from a worker to the program."""
+    """An exception that a worker sends to the program."""
 
     kind: bytes | None  # the exception's class, where it can be sent
     name: str
@@ -173,7 +173,7 @@ class Task:
 
 @dataclass
 class Start:
-    """The word that a pass over the data begins, with its seed."""
+    """The message that starts a pass over the data, with its seed."""
 
     seed: int
 

@@ -1,4 +1,4 @@
-"""What TensorBoard shows, as summaries: numbers, histograms, pictures, text, settings and what came of them."""
+"""Summaries for TensorBoard: scalars, histograms, images, text, hyperparameters and their results."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _picture(image: Any, dataformats: str) -> bytes:
 def scalar(
     name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False
 ) -> Summary:
-    """Return a number."""
+    """Return the summary of a scalar."""
     return Summary(part(1, name) + float32(2, _number(tensor)))
 
 
@@ -154,7 +154,7 @@ def _session(tag: str, content: bytes) -> Summary:
 
 
 def custom_scalars(layout: dict[str, dict[str, Any]]) -> Summary:
-    """Return which numbers are drawn together: categories of charts, each a kind and the tags it shows."""
+    """Return the layout of charts: categories, each with charts of a kind and the tags they show."""
     categories = b""
     for category, charts in layout.items():
         drawn = b""
