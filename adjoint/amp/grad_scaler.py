@@ -91,7 +91,7 @@ class GradScaler:
         assert growth_factor > 1.0, "The growth factor must be > 1.0."
         assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
         self._init_scale = init_scale
-        # Tensors of one number, on the host: a captured program finds them there on every run.
+        # Tensors of one element, on the CPU: a captured program reads them on every run.
         self._scale: Any = None
         self._growth_factor, self._backoff_factor, self._growth_interval = (
             growth_factor,

@@ -56,7 +56,7 @@ class _Value:
         self.ref: Any = None
         self.recipe: _Recipe | None = None
         self.number = 0  # which output of the recipe
-        self.view = False  # whether it looks at the memory of the recipe's first input
+        self.view = False  # whether it is a view of the recipe's first input
         self.holds = 0  # how many saved values of live nodes use its memory
         self.bytes = int(array.nbytes)
         self.born = self.stamp = tick()  # when it was first made, and when the present array was

@@ -210,7 +210,7 @@ class enable_grad(_NoParamDecoratorContextManager):
         frame = getframe(1)
         place, switches = (frame.f_code, frame.f_lasti), local.__dict__
         self.prev, self.owned = switches["grad"], place
-        switches["grad"] = True  # and `off` may say what it says: it is a hint
+        switches["grad"] = True  # and `off` need not be exact: it is a hint
 
 
 class set_grad_enabled(_DecoratorContextManager):

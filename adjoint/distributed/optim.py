@@ -54,7 +54,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         super().__init__(params, dict(defaults))
         self._share()
 
-    # --- Shares -------------------------------------------------------------------------------------
+    # --- Parts of the state -------------------------------------------------------------------------
 
     def _share(self) -> None:
         """Assign each parameter to a rank, the largest first to the rank with the least; make this rank's optimizer."""

@@ -537,7 +537,7 @@ def _fitted(p: Any, value: Any, options: dict[str, Any], key: str | None = None)
     return value
 
 
-# --- What optimizers share ------------------------------------------------------------------------------
+# --- Helper functions of optimizers ---------------------------------------------------------------------
 
 
 def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:

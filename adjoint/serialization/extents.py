@@ -20,7 +20,7 @@ from .sources import FileFormatError
 __all__ = ["Extent", "Look", "Placement", "placement", "survey"]
 
 
-Placement = Callable[[Any, str], Any]  # bytes on the host, and where they were -> bytes where they shall be
+Placement = Callable[[Any, str], Any]  # bytes on the CPU, and their saved location -> bytes at the new location
 
 
 def placement(map_location: Any) -> Placement:
@@ -104,7 +104,7 @@ class Extent:
 class Look:
     """How a tensor looks at an extent; offset and strides count elements."""
 
-    array: Any  # on the host
+    array: Any  # on the CPU
     location: str
     extent: Extent
     requires_grad: bool

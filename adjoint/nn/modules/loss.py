@@ -80,7 +80,7 @@ class _OfTarget(_Loss):
         return getattr(F, self._function)(input, target, **{name: getattr(self, name) for name in self._options})
 
 
-# --- Numbers ----------------------------------------------------------------------------------------
+# --- Regression -------------------------------------------------------------------------------------
 
 
 class L1Loss(_OfTarget):

@@ -419,7 +419,7 @@ class Module(Hooked):
         for name in _HOOKS & own.keys():
             own[name] = hooks_of(self, own[name])
 
-    # --- Finding one's way ---
+    # --- Access by path ---
 
     def get_submodule(self, target: str) -> Module:
         """Return the module at a path.

@@ -97,7 +97,7 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
             g.mul_(scale.to(g.device))
         return
     gpu = _on_gpu(grads)
-    if gpu is not None:  # the host does not wait to learn the factor
+    if gpu is not None:  # the CPU does not wait for the factor
         gpu.scale([g.array for g in grads], scale.to(grads[0].device).array)
         for g in grads:
             note_write(g, "clip_grads_with_norm_")

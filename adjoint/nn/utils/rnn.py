@@ -392,7 +392,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
         raise NotImplementedError(f"\"lt_cpu\" not implemented for '{lengths.dtype.title}': lengths are integers")
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    # Memory of their own, as an index by a mask has: writing into a sequence leaves the batch as it is.
+    # Copies, as from indexing by a mask: writing into a sequence does not change the batch.
     rows = [row[: int(n)] for row, n in zip(padded_sequences, lengths, strict=True)]
     return [row.clone(memory_format=contiguous_format) for row in rows]
 

@@ -28,7 +28,7 @@ __all__ = ["Failure", "Folder", "WorkerInfo", "get_worker_info", "packed", "unpa
 
 
 _LARGE = 1 << 16  # bytes of arrays from which on a file in shared memory is worth its two system calls
-_CLOSED = "closed"  # the name of the file that says so
+_CLOSED = "closed"  # the name of the marker file
 _numbers = count()
 
 
@@ -145,7 +145,7 @@ class Failure:
             kind = ForkingPickler.loads(self.kind) if self.kind is not None else RuntimeError
             error = _KeyErrorMessage(self.text) if kind is KeyError else self.text
             exception = kind(error)
-        except Exception:  # a class whose constructor wants something else
+        except Exception:  # a class whose constructor takes other arguments
             exception = RuntimeError(self.text)
         raise exception from None
 
