@@ -84,7 +84,7 @@ class CUDAGraph:
 def graph(
     cuda_graph: CUDAGraph, pool: Any = None, stream: Stream | None = None, capture_error_mode: str = "global"
 ) -> Iterator[None]:
-    """Record what is done on the GPU inside this context; nothing of it is done yet."""
+    """Capture the GPU work inside this context, without running it."""
     cupy = required()
     synchronize()
     inner = cupy.cuda.Stream(non_blocking=True) if stream is None else stream.inner

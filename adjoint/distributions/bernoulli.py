@@ -1,4 +1,4 @@
-"""Yes or no, given its probability or log-odds: exact, continuous, relaxed, and how long until yes."""
+"""Bernoulli distributions: exact, continuous, relaxed; and the geometric distribution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Chances(Distribution):
 
     @staticmethod
     def _only(probs: Any, logits: Any) -> str:
-        """Return which of the two was given; both or neither is an error."""
+        """Return which of the two was given; raise for both or neither."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         return "logits" if probs is None else "probs"
@@ -108,7 +108,7 @@ class Bernoulli(Chances, ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        """The likelier value, NaN where both are as likely."""
+        """The more likely value, NaN if both are equally likely."""
         mode = (self.probs >= 0.5).to(self.probs)
         mode[self.probs == 0.5] = float("nan")
         return mode

@@ -1,4 +1,4 @@
-"""One of several outcomes: its number, one-hot, relaxed, counts of many; and mixtures, which pick a distribution so."""
+"""Categorical distributions: as indices, one-hot, relaxed; multinomial counts; and mixtures."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class _Dependent(Constraint):
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
-        """How many dimensions an element has."""
+        """The number of dimensions of an element."""
         if self._event_dim is NotImplemented:
             raise NotImplementedError(".event_dim cannot be determined statically")
         return int(self._event_dim)

@@ -1,4 +1,4 @@
-"""The gamma distribution and what is made of gamma numbers: beta, Dirichlet, F, Student's t."""
+"""The gamma distribution and those derived from it: beta, Dirichlet, F, Student's t."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ class Beta(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The share of the first concentration."""
+        """The mean: the fraction of the first concentration."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
     @property
@@ -430,7 +430,7 @@ class FisherSnedecor(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean, where there is one."""
+        """The mean, if it exists."""
         df2 = self._where_df2_above(2)
         return df2 / (df2 - 2)
 
@@ -443,7 +443,7 @@ class FisherSnedecor(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The variance, where there is one."""
+        """The variance, if it exists."""
         df2 = self._where_df2_above(4)
         return 2 * df2.pow(2) * (self.df1 + df2 - 2) / (self.df1 * (df2 - 2).pow(2) * (df2 - 4))
 

@@ -1,4 +1,4 @@
-"""Uniform and exponential numbers bent into shape: Gumbel, Kumaraswamy, Pareto, Weibull."""
+"""Transformed uniform and exponential distributions: Gumbel, Kumaraswamy, Pareto, Weibull."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What distributions share: broadcast parameters, odds and probabilities, triangles and vectors."""
+"""Helper functions of distributions: broadcast parameters, logits and probabilities, triangular matrices."""
 
 from __future__ import annotations
 

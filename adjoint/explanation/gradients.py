@@ -1,4 +1,4 @@
-"""The backward pass as a story: what each node received and gave on the way from a loss to one tensor."""
+"""A backward pass from a loss to one tensor: the gradients that each node received and returned."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ __all__ = ["DETACH", "Call", "ExportError", "Program", "captured"]
 
 
 class ExportError(RuntimeError):
-    """A program did something that a file cannot say: the message names the op and the line of the program."""
+    """A program cannot be exported: the message names the op and the line of the program."""
 
 
 class Call:
@@ -122,7 +122,7 @@ DETACH = Step("detach", lambda array: array)  # the same elements, without histo
 
 
 class _Pass(Tracer):
-    """Writes down a forward pass, and which module ran each line; what runs inside of `vmap`, too."""
+    """Records a forward pass, also inside of `vmap`, and which module ran each line."""
 
     def __init__(self, args: Any, kwargs: Any, paths: Mapping[int, str]) -> None:
         super().__init__(args, kwargs)
@@ -179,7 +179,7 @@ class _Pass(Tracer):
         self.record(DETACH, (value,), (), (out.array,), (x,))
 
     def writes_to_detached(self) -> bool:
-        """Return whether the program wrote in place to what `detach` gave, which was its source's memory."""
+        """Return whether the program wrote in place to a result of `detach`, which shares its source's memory."""
         return any(m is not None and m.written for m in map(self.memories.find, self.detached))
 
     def enter(self, module: Any, *_: Any) -> None:
@@ -328,7 +328,7 @@ def _resized(leaves: list[Any], axes: Any, sizes: Mapping[Dim, int]) -> list[Any
 
 
 def _copied(leaves: list[Any]) -> list[Any]:
-    """Return the arguments with tensors of their own, that the program may write to."""
+    """Return copies of the arguments, to which the program may write."""
     return [wrap(v.array.copy(order="K")) if type(v) is nodes.tensor_type else v for v in leaves]
 
 
@@ -375,7 +375,7 @@ class _Merger:
         return {(root, size) for root, size in found if _fits(root, size)}
 
     def _lines(self, graph: Graph) -> list[Any]:
-        """Return the lines that compute, or raise for one that looks at what was computed of the arguments."""
+        """Return the lines that compute; raise for one that reads values that depend on the arguments."""
         depends = set(graph.arguments)
         for line in graph.lines:
             if line.op is GUARD and line.operands[0] in depends:
@@ -528,7 +528,7 @@ class _Merger:
         self.program.constants[first] = found
 
     def _merged(self, values: Sequence[Any], line: Any) -> Any:
-        """Return what parameters of the runs have in common, `Varying` where they differ."""
+        """Return the parameters of the runs merged: `Varying` where they differ."""
         first = values[0]
         if all(type(v) is type(first) for v in values):
             if isinstance(first, tuple | list):
@@ -558,7 +558,7 @@ class _Merger:
         return ("taps", kinds[0], merged) if known else None
 
     def _prune(self) -> None:
-        """Leave what the outputs and writes need."""
+        """Remove lines that neither outputs nor writes need."""
         program = self.program
         wanted = program.prune()
         program.constants = {v: c for v, c in program.constants.items() if v in wanted}

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """Where ops run that are profiled; times are those of the host."""
+    """The devices that are profiled; times are measured on the CPU."""
 
     CPU = 0
     XPU = 1

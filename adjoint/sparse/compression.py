@@ -27,7 +27,7 @@ def turned(kind: Any) -> Any:
 
 
 def compressed(x: Any) -> tuple[Any, Any, Any]:
-    """Return where each row (or column) begins, the other coordinate of each element or block, and the values."""
+    """Return compressed row (or column) pointers, plain indices, and values."""
     high, wide = x._block or (1, 1)
     rows, columns = x._at.array[0], x._at.array[1]
     by_rows = x._kind in BY_ROWS

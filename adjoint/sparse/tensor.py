@@ -84,7 +84,7 @@ class ByValues(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether what is computed from the values is recorded."""
+        """Whether operations on the values are recorded."""
         return bool(self._held.requires_grad)
 
     @requires_grad.setter
@@ -92,7 +92,7 @@ class ByValues(Tensor):
         self._held.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Start (or stop) recording what is computed from the values."""
+        """Start (or stop) recording operations on the values."""
         self._held.requires_grad_(requires_grad)
         return self
 
@@ -239,7 +239,7 @@ class SparseTensor(ByValues):
             raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
 
     def crow_indices(self) -> Any:
-        """Return where each row begins among the values; one number more than there are rows."""
+        """Return the index of each row's first value, and the number of values at the end."""
         self._require("crow_indices", "row", BY_ROWS)
         return compressed(self)[0]
 
@@ -249,7 +249,7 @@ class SparseTensor(ByValues):
         return compressed(self)[1]
 
     def ccol_indices(self) -> Any:
-        """Return where each column begins among the values; one number more than there are columns."""
+        """Return the index of each column's first value, and the number of values at the end."""
         self._require("ccol_indices", "column", BY_COLUMNS)
         return compressed(self)[0]
 

@@ -1,4 +1,4 @@
-"""`assert_close`: are two things as close as their precision lets one expect, and if not, where."""
+"""`assert_close`: check that values are equal within tolerances for their dtype, and report where they are not."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def assert_close(
 
 
 def message_of(failure: Failure) -> str:
-    """Return what differs, and where inside the containers."""
+    """Return the message: the difference, and its place in the containers."""
     if not failure.path:
         return failure.text
     place = "".join(f"[{key!r}]" for key in failure.path)

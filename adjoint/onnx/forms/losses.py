@@ -15,7 +15,7 @@ from .table import form
 
 __all__: list[str] = []
 
-_NONE, _MEAN = 0, 1  # numbers of reductions
+_NONE, _MEAN = 0, 1  # the codes of reductions
 
 
 def _total(b: Builder, name: str, reduction: int) -> str:
