@@ -94,7 +94,7 @@ _SLOW = re.compile(r"combinations|cartesian|histogramdd|vander")  # 99 of these 
 
 
 class Wrong(NamedTuple):
-    """A value that stands in the place of a good one: what it is called, and how to make it."""
+    """An invalid value: its name, and how to make it."""
 
     name: str
     make: Callable[[Any, Any], Any]
@@ -141,7 +141,7 @@ class Call(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return what the table at the top of this file says."""
+        """Return the verdict by the table at the top of this file."""
         (theirs, text), (mine, said) = self.theirs, self.mine
         if "Crashed" in mine:
             return "crashed"

@@ -1,4 +1,4 @@
-"""Jobs that are killed, left, mismatched and attacked: none may hang, none may end well that did not go well.
+"""Jobs that are killed, left, mismatched and attacked: none may hang, and a failed job must not report success.
 
 Every case is a job or a store of its own. A row says how many cases there were, how many reported success or went on
 unnoticed (silent), how many had to be ended by the clock (hung), and how many lost what was stored.
@@ -83,7 +83,7 @@ def patience() -> float:
 
 
 def end(job: subprocess.Popen[str]) -> tuple[int | None, str]:
-    """Return a job's exit code and what it said; None if it did not end."""
+    """Return a job's exit code and output; None if it did not end."""
     for limit in (lambda: LIMIT, patience):
         with contextlib.suppress(subprocess.TimeoutExpired):
             said, _ = job.communicate(timeout=limit())

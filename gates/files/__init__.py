@@ -1,4 +1,4 @@
-"""Untrusted files, and files that must not be lost: what `load` makes of the first, what `save` leaves of the second.
+"""Untrusted files, which `load` must refuse safely, and saved files, which `save` must not lose.
 
 Reading: valid files of every format that `load` knows, and the attacks of tests/serialization/hostile.py, are changed
 at the level of pickle opcodes, zip records, headers, tensor metadata and bytes (tests/serialization/changes.py), then

@@ -1,4 +1,4 @@
-"""Files that are changed, and what `load` makes of them."""
+"""Modified files, and the behaviour of `load`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def same(value: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def decorator(*args: Any, **kwargs: Any) -> Any:
-    """Return a function as it is, whether it is given now or to the decorator that this returns."""
+    """Return a function unchanged, also when used as a decorator with arguments."""
     if len(args) == 1 and callable(args[0]) and not kwargs:
         return args[0]
     return same

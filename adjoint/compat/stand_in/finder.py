@@ -87,7 +87,7 @@ def _told(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.Mo
 
 
 class _LastFinder(importlib.abc.MetaPathFinder):
-    """Finds torchvision where it is not installed: programs import it for names that they may never use."""
+    """Finds a stand-in for torchvision if it is not installed: programs import names that they may never use."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -108,7 +108,7 @@ class _Distribution(importlib.metadata.Distribution):
         return None
 
     def locate_file(self, path: Any) -> Any:
-        """Return where a file would be."""
+        """Return the path that a file would have."""
         return path
 
 
@@ -146,7 +146,7 @@ _OWN_PACKAGES = ("core", "ops", "devices", "payloads", "compiler", "stand_in", "
 
 
 def _renamed(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.ModuleSpec | None:
-    """Let the classes of a module of adjoint's say that they are in torch's, once it is imported."""
+    """Set `__module__` of the classes of a module to torch's, once it is imported."""
     loader: Any = spec.loader if spec is not None else None
     if loader is None or spec is None:
         return spec
@@ -173,7 +173,7 @@ def _rename_classes(name: str) -> None:
 
 
 def _functorch(name: str) -> types.ModuleType:
-    """Return the package that torch's transforms were once in, which is installed beside torch."""
+    """Return the package `functorch`, the former home of torch's transforms, which is installed with torch."""
     names = {**DEPRECATED, **{k: v for k, v in MODULES_AS_FUNCTIONS.items() if k.startswith("Functional")}}
     if name == "functorch.experimental":
         func = importlib.import_module("adjoint.func")
@@ -248,7 +248,7 @@ def install() -> None:
 
 
 def _stay_quiet() -> None:
-    """Let NumPy's warnings about infinities stay unheard in adjoint's own files, whatever filters a program sets."""
+    """Suppress NumPy's warnings about infinities in adjoint's own files, whatever filters a program sets."""
 
     def keeping(function: Any) -> Any:
         @functools.wraps(function)

@@ -26,7 +26,7 @@ class DLDeviceType(enum.IntEnum):
 
 
 class LoadEndianness(enum.Enum):
-    """In which order the bytes of a file's numbers are."""
+    """The byte order of a file."""
 
     NATIVE = 1
     LITTLE = 2
@@ -38,7 +38,7 @@ class TracerWarning(Warning):
 
 
 class ScriptWarning(Warning):
-    """A script is not what its author may think."""
+    """A warning about a script."""
 
 
 class SourceChangeWarning(Warning):

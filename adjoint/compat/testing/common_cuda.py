@@ -44,7 +44,7 @@ PLATFORM_SUPPORTS_BF16 = SM80OrLater
 
 
 def initialize_cuda_context_rng() -> None:
-    """Do nothing: random numbers here are the host's."""
+    """Do nothing: random numbers are generated on the CPU."""
 
 
 def _get_torch_cuda_version() -> tuple[int, int]:

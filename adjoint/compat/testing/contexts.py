@@ -111,7 +111,7 @@ enable_profiling_mode_for_profiling_tests = enable_profiling_mode
 
 
 class _Quiet:
-    """A context that does nothing: what it watches or sets on a GPU is CuPy's affair."""
+    """A context that does nothing: CuPy manages what it would watch or set on a GPU."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Take what torch's takes."""
@@ -124,7 +124,7 @@ class _Quiet:
 
 
 class CudaSyncGuard(_Quiet):
-    """Warn where a GPU is waited for: nothing says so here."""
+    """Warn about GPU synchronizations; a no-op, for they cannot be detected here."""
 
 
 class CudaNonDefaultStream(_Quiet):
