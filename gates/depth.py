@@ -315,7 +315,7 @@ def wide_function(n: int) -> None:
 
 @graph(0.5)
 def views_of_one(n: int) -> None:
-    """A base is written that n views look at."""
+    """A write to a base with n views."""
     x = leaf(n)
     base = x * 1
     parts = [base[i] for i in range(n)]

@@ -409,7 +409,7 @@ def saved_of(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
 
 
 def without_cycle(ctx: Any, t: Any) -> Any:
-    """Return what a node stores of a tensor: itself, or, of its own output, what makes it again."""
+    """Return what a node stores for a tensor: the tensor, or for the node's own output a `SavedValue` to rebuild it."""
     output = None if t is None else output_index(ctx, t)
     return t if output is None else save(t, None, output)
 

@@ -33,7 +33,7 @@ def _has_flag(function: Any, flag: int) -> bool:
 
 
 class _DecoratorContextManager:
-    """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
+    """A mode to enter; used as a decorator, every call (or every step of a generator) enters it again."""
 
     def clone(self) -> Any:
         """Return a fresh context of the same kind."""

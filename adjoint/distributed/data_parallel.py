@@ -285,7 +285,7 @@ class _Shadow(JoinHook):
         model.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Take over the parameters and buffers of the rank that had data to the end."""
+        """Receive the parameters and buffers of the rank that had data to the end."""
         model = self.model
         (source,) = model._agreed([model.process_group.rank() if is_last_joiner else -1])
         model._broadcast([*model.module.parameters(), *model._buffers_shared()], int(source))

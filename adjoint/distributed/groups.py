@@ -560,7 +560,7 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Split all processes into groups of equal size, neighbours together; return one's own, and all."""
+    """Split all processes into groups of consecutive ranks, of equal size; return this process's group, and all."""
     size = resolved(group).size()
     group_size = group_size or int(os.environ.get("MPI_LOCALNRANKS", size))
     if group_size > size or size % group_size:
@@ -576,7 +576,7 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Make the groups that are listed; return one's own, and all."""
+    """Make the listed groups; return this process's group, and all."""
     made = [new_group(ranks, timeout, backend, pg_options) for ranks in ranks_per_subgroup_list]
     own = [group for group in made if is_member(group)]
     return (own[0] if own else None), made
@@ -590,7 +590,7 @@ def split_group(
     group_desc: str | None = None,
     backend: str | None = None,
 ) -> Any:
-    """Split a group into the lists of ranks that are given; return one's own part, or None."""
+    """Split a group into the given lists of ranks; return this process's group, or None."""
     parent = resolved(parent_pg)
     lists = [[parent.ranks[rank] for rank in ranks] for ranks in split_ranks or []]
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)[0]

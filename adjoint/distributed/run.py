@@ -36,7 +36,7 @@ _NOTICE = 1.0  # seconds that they have to notice that another has failed, and t
 
 
 def _await(processes: list[subprocess.Popen[bytes]], seconds: float) -> list[subprocess.Popen[bytes]]:
-    """Wait for processes to end; return those that still run after so many seconds."""
+    """Wait for processes to end; return those that still run at the timeout."""
     end = time.monotonic() + seconds
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):

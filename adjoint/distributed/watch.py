@@ -97,7 +97,7 @@ def differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 class Check:
-    """Compares the calls of a group's members, by an engine of its own."""
+    """Compares the calls of a group's members, with a separate engine."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
@@ -202,7 +202,7 @@ def _told(members: list[int], calls: list[list[str]], parts: int) -> list[str]:
 
 _QUESTION, _ANSWER, _FAREWELL = 1, 2, 3
 _LAST = 16  # calls of each group that a rank reports to the others when it leaves
-_PAUSE = 0.2  # seconds between two looks at the letter box
+_PAUSE = 0.2  # seconds between polls for messages
 _PATIENCE = 2.0  # seconds to wait for replies
 
 

@@ -192,7 +192,7 @@ def trunc_normal_(
         if edge != edge:
             raise RuntimeError(f"{name} is out of bounds for {str(tensor.dtype).rpartition('.')[2]}: it is NaN")
     low, high = (math.erf((edge - mean) / std / math.sqrt(2.0)) for edge in (a, b))
-    inside = (high - low) / 2  # the share of the whole distribution
+    inside = (high - low) / 2  # the fraction of the whole distribution
     with no_grad():
         if math.isnan(inside):
             return tensor.fill_(math.nan)

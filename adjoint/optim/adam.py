@@ -71,7 +71,7 @@ class Adam(_Averaging):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)
@@ -183,7 +183,7 @@ class AdamW(Adam):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)
@@ -357,7 +357,7 @@ class RAdam(_Averaging):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)
@@ -463,7 +463,7 @@ class Adamax(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 2e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)

@@ -43,7 +43,7 @@ class SGD(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     momentum : float, default 0
@@ -212,7 +212,7 @@ class Adagrad(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-2
         The learning rate.
     lr_decay : float, default 0
@@ -320,7 +320,7 @@ class Adadelta(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1.0
         The learning rate.
     rho : float, default 0.9
@@ -419,7 +419,7 @@ class RMSprop(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-2
         The learning rate.
     alpha : float, default 0.99

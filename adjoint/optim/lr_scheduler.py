@@ -75,7 +75,7 @@ class LambdaLR(_ByFunctions):
     lr_lambda : callable or list of callable
         Takes the epoch, from 0, and returns a factor; or one function for each group.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class StepLR(LRScheduler):
     gamma : float, default 0.1
         The factor.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class MultiStepLR(LRScheduler):
     gamma : float, default 0.1
         The factor.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------
@@ -280,7 +280,7 @@ class ExponentialLR(LRScheduler):
     gamma : float
         The factor.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------
@@ -343,7 +343,7 @@ class CosineAnnealingLR(LRScheduler):
     eta_min : float, default 0.0
         The least learning rate.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------

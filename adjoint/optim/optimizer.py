@@ -117,7 +117,7 @@ class Optimizer:
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     defaults : dict
         Options of groups that do not name them.
 
@@ -247,7 +247,7 @@ class Optimizer:
         Parameters
         ----------
         closure : callable, optional
-            Computes the loss anew and returns it; called before the update, with gradients recorded. `LBFGS` needs it.
+            Recomputes the loss and returns it; called before the update, with gradients recorded. `LBFGS` needs it.
 
         Returns
         -------
@@ -330,7 +330,7 @@ class Optimizer:
     # --- Groups ------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, with options of its own where it names them."""
+        """Add a group of parameters; options that it does not name get the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         self._take_params(param_group)
@@ -478,7 +478,7 @@ class ByGroup(Optimizer):
     """An optimizer that updates one group after the other; its subclasses say how, in `_apply`."""
 
     def step(self, closure: Closure = None) -> Any:
-        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        """Update every parameter that has a gradient; `closure` recomputes the loss and returns it."""
         loss = None if closure is None else self._loss_of(closure)
         replaced = hold()
         try:
@@ -581,7 +581,7 @@ def scalar(value: float) -> Any:
 
 
 def zeros_like(p: Any) -> Any:
-    """Return a tensor of zeros in memory of its own, laid out as a parameter's."""
+    """Return a tensor of zeros in new memory, with a parameter's memory layout."""
     if isinstance(p.array, Payload):  # without elements, or inside a transform
         return create_like.zeros_like(p.detach())
     return wrap(literal(module_of(p.array).zeros_like(p.array)))

@@ -68,7 +68,7 @@ class LRScheduler:
     optimizer : Optimizer
         Its groups' ``"lr"`` are set.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Raises
     ------

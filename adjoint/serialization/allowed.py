@@ -250,7 +250,7 @@ def _array_of(data: Any, dtype: Any, shape: Any, order: Any) -> Any:
 
 
 def built(target: Any, state: Any) -> Any:
-    """Return an object with the state that a file has for it; arrays and dtypes are made anew, never changed."""
+    """Return an object with the state that a file has for it; arrays and dtypes are created, never modified."""
     if type(target) is np.ndarray:
         return _array_with(state)
     if isinstance(target, np.dtype):

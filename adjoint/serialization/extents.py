@@ -69,12 +69,12 @@ _ALIGNMENT = 16  # of an extent's start: elements of every dtype are aligned rel
 
 @dataclass(eq=False)
 class Extent:
-    """A stretch of memory that is stored once: the smallest that holds all that the tensors in it look at."""
+    """A stretch of memory that is stored once: the smallest that contains all tensors in it."""
 
     owner: Any
     low: int
     high: int
-    arrays: list[Any]  # of the tensors that look at it
+    arrays: list[Any]  # of the tensors that view it
 
     @cached_property
     def uniform(self) -> bool:
@@ -90,7 +90,7 @@ class Extent:
 
     @cached_property
     def mixed(self) -> bool:
-        """Whether tensors of several dtypes look at it."""
+        """Whether tensors of several dtypes view it."""
         return len({x.dtype for x in self.arrays}) > 1
 
     def data(self) -> Any:
@@ -102,7 +102,7 @@ class Extent:
 
 @dataclass(eq=False)
 class Look:
-    """How a tensor looks at an extent; offset and strides count elements."""
+    """A tensor as a view of an extent; offset and strides count elements."""
 
     array: Any  # on the CPU
     location: str
@@ -126,12 +126,12 @@ class Look:
 
     @property
     def alone(self) -> bool:
-        """Whether every tensor in the extent looks at it in the same way."""
+        """Whether every tensor in the extent is the same view of it."""
         return self.extent.uniform
 
 
 def survey(tensors: list[Any]) -> list[Look]:
-    """Return how each of the tensors looks at memory; those that share memory share an extent."""
+    """Return each tensor as a view of an extent; tensors that share memory share an extent."""
     extents: dict[int, Extent] = {}
     looks = [_looked(tensor, extents) for tensor in tensors]
     for extent in extents.values():

@@ -55,7 +55,7 @@ class Source:
         return data
 
     def array_at(self, offset: int, size: int) -> Any:
-        """Return `size` bytes as an array of their own, or as a window of the mapped file that is copied on write."""
+        """Return `size` bytes as a new array, or as a window of the mapped file that is copied on write."""
         self._check(offset, size)
         if self._mapped is not None:
             return self._mapped[offset : offset + size]

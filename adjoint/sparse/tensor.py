@@ -167,7 +167,7 @@ class SparseTensor(ByValues):
                 return func(*args, **(kwargs or {}))
         refuse(name)
 
-    # --- What it is -----------------------------------------------------------------------------------
+    # --- Properties -----------------------------------------------------------------------------------
 
     @property
     def shape(self) -> Size:

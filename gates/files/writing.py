@@ -52,7 +52,7 @@ class Place:
 
 
 def forked(run: Callable[[], None]) -> int:
-    """Start something in a process of its own."""
+    """Start something in a separate process."""
     process = os.fork()
     if not process:
         try:

@@ -1,4 +1,4 @@
-"""NCCL, through CuPy: collectives of arrays on GPUs, on a stream of their own.
+"""NCCL, through CuPy: collectives of arrays on GPUs, on a separate stream.
 
 Ranks meet through MPI; from then on the GPUs talk to each other. What NCCL has no call for (gather, scatter,
 all-to-all) is a group of sends and receives, which NCCL carries out as one. What only copies carries bytes, so that

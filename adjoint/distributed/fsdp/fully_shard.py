@@ -258,8 +258,8 @@ def fully_shard(
 
     Notes
     -----
-    Parts are runs of elements, as vectors (`ShardedParameter`): optimizers that look at single elements (SGD, Adam,
-    ...) work; those that look at matrices (Muon, Adafactor) do not.
+    Parts are runs of elements, as vectors (`ShardedParameter`): elementwise optimizers (SGD, Adam, ...) work;
+    those that need matrices (Muon, Adafactor) do not.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def fully_shard(
 
 
 def _entries(module: Any, ignored: set[Any]) -> list[Entry]:
-    """Return the parameters of a module that no module in it holds as a unit of its own."""
+    """Return the parameters of a module that are not in a nested unit."""
     found: dict[int, Entry] = {}
 
     def visit(owner: Module, prefix: str) -> None:

@@ -29,7 +29,7 @@ def pages_like(count: int, dtype: Any, array: Any) -> Any:
 
 
 class Pages:
-    """Memory on the host. After `release` the arrays read zeros until they are filled again.
+    """CPU memory. After `release` the arrays read zeros until they are filled again.
 
     Where the system cannot take pages back, they stay.
     """

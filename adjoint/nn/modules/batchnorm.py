@@ -135,7 +135,7 @@ class BatchNorm1d(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
@@ -182,7 +182,7 @@ class BatchNorm2d(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
@@ -232,7 +232,7 @@ class BatchNorm3d(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
@@ -277,7 +277,7 @@ class SyncBatchNorm(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True

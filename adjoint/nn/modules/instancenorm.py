@@ -93,7 +93,7 @@ class InstanceNorm1d(_InstanceNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float, default 0.1
-        The share of a batch in the running statistics.
+        The weight of a batch in the running statistics.
     affine : bool, default False
         Learn `weight` and `bias`, one for each channel.
     track_running_stats : bool, default False
@@ -129,7 +129,7 @@ class InstanceNorm2d(_InstanceNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float, default 0.1
-        The share of a batch in the running statistics.
+        The weight of a batch in the running statistics.
     affine : bool, default False
         Learn `weight` and `bias`, one for each channel.
     track_running_stats : bool, default False

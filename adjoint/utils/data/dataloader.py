@@ -509,7 +509,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
 
 def pinned(data: Any) -> Any:
-    """Return a batch with the tensors, and what has a ``pin_memory`` of its own, pinned."""
+    """Return a batch with its tensors, and objects that have a ``pin_memory`` method, pinned."""
     if isinstance(data, TensorBase) or hasattr(data, "pin_memory"):
         return data.pin_memory()
     if isinstance(data, collections.abc.Mapping):
