@@ -60,7 +60,7 @@ def _end(process: subprocess.Popen[str], how: int) -> None:
 
 
 def run(name: str, minutes: float, seed: int, grace: float = GRACE) -> Row:
-    """Run a gate in a process of its own; show what it prints, and return its row."""
+    """Run a gate in a separate process; show what it prints, and return its row."""
     command = [sys.executable, "-m", f"gates.{name}", "--minutes", str(minutes), "--seed", str(seed)]
     start, found, interrupted = time.monotonic(), None, False
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

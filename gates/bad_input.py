@@ -11,7 +11,7 @@ same        a handler for torch's class catches adjoint's exception; or both acc
 class       another class of exception
 accepted    adjoint takes what torch refuses
 refused     adjoint refuses what torch takes
-opaque      the message tells of adjoint's or NumPy's inside, not of the call
+opaque      the message is about internals of adjoint or NumPy, not about the call
 documented  another outcome, which `docs/pytorch.md` names as better
 ==========  ==========================================================================
 """
@@ -51,7 +51,7 @@ try:
 except ImportError:  # the judge; `main` says so
     torch = None  # type: ignore[assignment]
 
-# Words that tell of adjoint's inside, or of NumPy's, and nothing of what the caller did.
+# Words about internals of adjoint or NumPy, which do not describe what the caller did.
 OPAQUE = re.compile(
     r"object has no attribute|object is not (subscriptable|iterable|callable)|ufunc '|could not be broadcast"
     r"|truth value of an array|not supported for the input types|setting an array element|unhashable type"
@@ -94,7 +94,7 @@ _SLOW = re.compile(r"combinations|cartesian|histogramdd|vander")  # 99 of these 
 
 
 class Wrong(NamedTuple):
-    """A value that stands in the place of a good one: what it is called, and how to make it."""
+    """An invalid value: its name, and how to make it."""
 
     name: str
     make: Callable[[Any, Any], Any]
@@ -141,7 +141,7 @@ class Call(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return what the table at the top of this file says."""
+        """Return the verdict by the table at the top of this file."""
         (theirs, text), (mine, said) = self.theirs, self.mine
         if "Crashed" in mine:
             return "crashed"

@@ -420,7 +420,7 @@ def try_attack(attack: Attack, filled: Path, rng: random.Random) -> Outcome:
         wrong, warned = _finished(processes[place.kills :])
         if place.first.startswith("import resource"):
             place.first = ""
-            _finished([place.start()])  # with room again, the code is written
+            _finished([place.start()])  # with space on the disk again, the code is written
         again, warned_again = _finished([place.start(place.first)])
         wrong = wrong or again or ("what was planted has run" if place.mark.exists() else "")
         if attack.heals:

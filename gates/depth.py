@@ -40,7 +40,7 @@ GRAPHS: dict[str, tuple[Callable[[int], None], float]] = {}
 
 
 def graph(part: float = 1.0) -> Callable[[Any], Any]:
-    """Register a kind of graph; `part` of the nodes asked for is what it has, where each costs more than an op."""
+    """Register a kind of graph; it has the fraction `part` of the requested nodes, if each costs more than an op."""
 
     def register(build: Callable[[int], None]) -> Callable[[int], None]:
         GRAPHS[build.__name__] = build, part
@@ -50,12 +50,12 @@ def graph(part: float = 1.0) -> Callable[[Any], Any]:
 
 
 def leaf(*shape: int) -> Any:
-    """Return a tensor of ones that wants a gradient."""
+    """Return a tensor of ones that requires a gradient."""
     return adjoint.ones(*(shape or (2,)), requires_grad=True)
 
 
 def check(gradient: Any, expected: Any) -> None:
-    """Raise if a gradient is not what is known of it."""
+    """Raise if a gradient differs from the expected one."""
     if gradient is None or not np.allclose(gradient.detach().numpy(), expected, rtol=1e-3):
         raise AssertionError(f"the gradient is {gradient}, and should be {expected}")
 
@@ -149,11 +149,11 @@ def slices(n: int) -> None:
 
 
 class Twice(adjoint.autograd.Function):
-    """A function of the program's own, on as many tensors as one likes."""
+    """A custom function of any number of tensors."""
 
     @staticmethod
     def forward(ctx: Any, *xs: Any) -> Any:
-        """Return what is twice as large."""
+        """Return twice the inputs."""
         ctx.save_for_backward(*xs)
         return xs[0] * 2 if len(xs) == 1 else tuple([x * 2 for x in xs])
 
@@ -315,7 +315,7 @@ def wide_function(n: int) -> None:
 
 @graph(0.5)
 def views_of_one(n: int) -> None:
-    """A base is written that n views look at."""
+    """A write to a base with n views."""
     x = leaf(n)
     base = x * 1
     parts = [base[i] for i in range(n)]
@@ -471,7 +471,7 @@ def judged(name: str, nodes: int) -> tuple[str, str]:
 
 
 class Stopped(BaseException):
-    """The run shall end, and say what it has found."""
+    """Raised to end the run and report."""
 
 
 def stop(*_: Any) -> None:

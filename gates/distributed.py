@@ -1,4 +1,4 @@
-"""Jobs that are killed, left, mismatched and attacked: none may hang, none may end well that did not go well.
+"""Jobs that are killed, left, mismatched and attacked: none may hang, and a failed job must not report success.
 
 Every case is a job or a store of its own. A row says how many cases there were, how many reported success or went on
 unnoticed (silent), how many had to be ended by the clock (hung), and how many lost what was stored.
@@ -59,7 +59,7 @@ MISMATCHES = (
 )
 
 
-# Open MPI starts nothing for the superuser, as whom containers run, unless asked twice.
+# Open MPI refuses to start as root, as in containers, unless two variables allow it.
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1",
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -83,7 +83,7 @@ def patience() -> float:
 
 
 def end(job: subprocess.Popen[str]) -> tuple[int | None, str]:
-    """Return a job's exit code and what it said; None if it did not end."""
+    """Return a job's exit code and output; None if it did not end."""
     for limit in (lambda: LIMIT, patience):
         with contextlib.suppress(subprocess.TimeoutExpired):
             said, _ = job.communicate(timeout=limit())
@@ -193,7 +193,7 @@ def mismatched(launcher: str, rng: random.Random) -> str:
 
 
 def frames(rng: random.Random) -> bytes:
-    """Return what a stranger may send."""
+    """Return what an unauthorized client may send."""
     kinds: list[Callable[[], bytes]] = [
         lambda: rng.randbytes(rng.randrange(200)),
         lambda: struct.pack("<qq", 6 << 30, 1) + b"x",
@@ -206,7 +206,7 @@ def frames(rng: random.Random) -> bytes:
 
 
 def stranger(secret: str | None, rng: random.Random) -> str:
-    """Whoever does not know the secret neither reads nor writes, and what is no message disturbs nobody."""
+    """A client without the secret can neither read nor write, and invalid messages do not affect other clients."""
     errors: list[Any] = []
     hook, threading.excepthook = threading.excepthook, errors.append
     before = os.environ.pop(SECRET, None)

@@ -44,7 +44,7 @@ Program: TypeAlias = "Callable[[State], None]"
 
 
 class Square(adjoint.autograd.Function):
-    """A function of a program's own."""
+    """A custom function."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -209,7 +209,7 @@ _FLAGS = np.geterr()
 
 
 def faults(s: State, expected: tuple[Any, ...]) -> list[str]:
-    """Return what an interrupted program has left behind; put it right for the next."""
+    """Return the wrong state that an interrupted program has left; reset it for the next program."""
     local, found = modes.local, []
     left = {
         "grad mode": not local.grad or not adjoint.is_grad_enabled(),
@@ -246,7 +246,7 @@ def faults(s: State, expected: tuple[Any, ...]) -> list[str]:
 
 
 def reset() -> None:
-    """Put every switch of this thread where a new thread has it."""
+    """Reset every mode of this thread to the default of a new thread."""
     key = modes.local.key
     modes.local.__dict__.clear()
     np.seterr(**_FLAGS)
@@ -268,7 +268,7 @@ _BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD
 
 
 class Alarm(Exception):
-    """What a program's own handler of a signal raises."""
+    """The exception of a program's signal handler."""
 
 
 def raise_alarm(*_: Any) -> None:
@@ -302,7 +302,7 @@ class Injector:
         sys.setprofile(self.profile)
 
     def stop(self) -> None:
-        """Let the rest of the program run as it does."""
+        """Stop tracing: the program runs on without faults."""
         sys.setprofile(None)
         sys.settrace(None)
         self.last.clear()

@@ -300,7 +300,7 @@ def captured(rng: random.Random) -> str:
 
 
 class Faulty:
-    """A dataset that fails at one element, in the way it is told."""
+    """A dataset that fails at one element in a given way."""
 
     def __init__(self, how: str, at: int) -> None:
         self.how, self.at = how, at

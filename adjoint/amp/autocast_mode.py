@@ -1,7 +1,7 @@
 """autocast: ops of a block run in half precision where that is safe, and in single where it is not.
 
-While it is on, `modes.unusual` sends every op through the general recorder, which has `_cast` convert the inputs;
-while it is off, nothing is checked.
+While it is on, `modes.unusual` sends every op through the general recorder (the slow path), where `_cast` converts
+the inputs; while it is off, nothing is checked.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NAMED = frozenset(name for policies in POLICIES.values() for name in policies)
 
 
 def _cast(op: Any, inputs: tuple[Any, ...]) -> Any:
-    """Return the inputs of an op in the dtype that autocast wants for it.
+    """Return the inputs of an op in its autocast dtype.
 
     For a public function, which is given by its name, None stands for "as it is, and so are the ops that it calls".
     """
@@ -230,13 +230,13 @@ def clear_autocast_cache() -> None:
 
 
 def autocast_increment_nesting() -> int:
-    """Enter a block; return how many one is in."""
+    """Enter a block; return the nesting depth."""
     _thread.depth += 1
     return _thread.depth
 
 
 def autocast_decrement_nesting() -> int:
-    """Leave a block; return how many one is still in."""
+    """Leave a block; return the nesting depth."""
     _thread.depth -= 1
     return _thread.depth
 
@@ -397,7 +397,7 @@ class autocast(modes.Scope):
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: dtypes.dtype | None = None
 ) -> Callable[..., Any]:
-    """Decorate the `forward` of a custom function: say in which dtype it runs when autocast is on.
+    """Decorate the `forward` of a custom function: set the dtype in which it runs under autocast.
 
     With `cast_inputs` its floating inputs are converted, and autocast is off inside; without, it runs as the
     block says, and `custom_bwd` brings the same to its backward.

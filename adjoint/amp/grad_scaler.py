@@ -91,7 +91,7 @@ class GradScaler:
         assert growth_factor > 1.0, "The growth factor must be > 1.0."
         assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
         self._init_scale = init_scale
-        # Tensors of one number, on the host: a captured program finds them there on every run.
+        # Tensors of one element, on the CPU: a captured program reads them on every run.
         self._scale: Any = None
         self._growth_factor, self._backoff_factor, self._growth_interval = (
             growth_factor,
@@ -195,7 +195,7 @@ class GradScaler:
 
     @whole
     def update(self, new_scale: Any = None) -> None:
-        """Let the scale grow or shrink by what the steps since the last update have met, or set it."""
+        """Grow the scale, or shrink it if a step since the last update met infinities or NaN; or set it."""
         if not self._enabled:
             return
         scale = self._checked_scale("update")
@@ -261,27 +261,27 @@ class GradScaler:
         return float(self._init_scale if self._scale is None else self._scale.array)
 
     def get_growth_factor(self) -> float:
-        """Return what the scale is multiplied by to grow."""
+        """Return the factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by to grow."""
+        """Set the factor by which the scale grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """Return what the scale is multiplied by to shrink."""
+        """Return the factor by which the scale shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by to shrink."""
+        """Set the factor by which the scale shrinks."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Return how many good steps in a row let the scale grow."""
+        """Return after how many consecutive finite steps the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set how many good steps in a row let the scale grow."""
+        """Set after how many consecutive finite steps the scale grows."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:
@@ -294,7 +294,7 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the scale and what it depends on."""
+        """Return the scale, its factors and its growth counter."""
         if not self._enabled:
             return {}
         return {
@@ -303,7 +303,7 @@ class GradScaler:
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         if not self._enabled:
             return
         if not state_dict:
@@ -341,7 +341,7 @@ def _is_captured(optimizer: Any) -> bool:
 
 
 def _step_unless(found: Any, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Take a step, and take back what it has written where `found` is true."""
+    """Take a step, and undo its writes if `found` is true."""
     params = [p for _, p in _named(optimizer)]
     states = [v for p in params for v in optimizer.state.get(p, {}).values() if isinstance(v, TensorBase)]
     written = [*params, *states]

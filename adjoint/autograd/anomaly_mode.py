@@ -16,7 +16,7 @@ _DEFAULT = {"invalid": "warn"}
 
 
 class _Before(NamedTuple):
-    """What was on before, to be put back."""
+    """The previous mode, to be restored."""
 
     anomaly: bool
     check_nan: bool
@@ -34,7 +34,7 @@ def _now() -> _Before:
 
 
 def _switch(mode: bool, check_nan: bool, forward: bool, stack: bool) -> None:
-    """Switch anomaly detection in this thread; once or twice is the same."""
+    """Switch anomaly detection in this thread; idempotent."""
     local = modes.local
     recording.switch(mode)
     if stack != local.anomaly_stack:
@@ -46,7 +46,7 @@ def _switch(mode: bool, check_nan: bool, forward: bool, stack: bool) -> None:
 
 
 class _Detection(modes.Scope):
-    """A context of anomaly detection, which puts back what was on before."""
+    """A context of anomaly detection, which restores the previous mode."""
 
     before: _Before = _OFF
 
@@ -61,7 +61,7 @@ class _Detection(modes.Scope):
 
 
 class detect_anomaly(_Detection):
-    """Raise where the backward pass makes a NaN, with the forward op's line; if asked to, in the forward pass too.
+    """Raise where the backward pass makes a NaN, with the forward op's line; optionally in the forward pass, too.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Many gradients in one backward pass: the batch axis is hidden inside the values."""
+"""A batch of gradients in one backward pass: the batch axis is hidden inside the values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def grad_batched(nodes: Any, wanted: Any, gs: Any, keep: bool, lift: bool) -> li
 
 
 def _opened(g: Any, level: int, lift: bool, size: int) -> Any:
-    """Return a gradient with its batch axis in sight."""
+    """Return a gradient with its batch axis visible."""
     value = g.array if lift else g
     if isinstance(value, Batched) and value.level == level:
         return value.value if lift else wrap(value.value)

@@ -1,15 +1,15 @@
 """A budget for what the graph saves: values over it are dropped, and computed again when the backward pass needs them.
 
 Inside `memory_budget` an observer sees every op, and so knows how each value was made: by which op, from which
-values. What a node saves is handed over here by the saved-tensor hooks. When the bytes kept exceed the budget,
+values. What a node saves is handed over here by the saved-tensor hooks. When the saved bytes exceed the budget,
 the values that are cheapest to recompute, in seconds per byte, are dropped. The cost is the time of the op, and that of
 its inputs if they were dropped too. A backward pass that needs a dropped value replays its ops on bare arrays: the same
 kernels on the same inputs, so the gradients are the same bit for bit. Recomputed values are saved for the nodes that
 need them next, as long as the budget allows (dynamic tensor rematerialisation; Kirisame et al., 2021).
 
-A value that cannot be made again is kept: leaves, random draws, what was written in place. A write to memory
-that others are to be computed from gives them a copy first; a write behind the observer's back is found by the
-version clock and refused. Costs nothing when unused: the fast recorders never come here.
+Values that cannot be recomputed stay saved: leaves, random numbers, and values written in place. Before a write to
+memory that other values will be recomputed from, those values get a copy. A write that the observer does not see is
+detected by the version clock and refused. Without a budget there is no cost: the fast recorders never come here.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class _Value:
         self.ref: Any = None
         self.recipe: _Recipe | None = None
         self.number = 0  # which output of the recipe
-        self.view = False  # whether it looks at the memory of the recipe's first input
-        self.holds = 0  # how many saved values of live nodes lie in its memory
+        self.view = False  # whether it is a view of the recipe's first input
+        self.holds = 0  # how many saved values of live nodes use its memory
         self.bytes = int(array.nbytes)
         self.born = self.stamp = tick()  # when it was first made, and when the present array was
 
@@ -86,7 +86,7 @@ class _Value:
 
 
 class _Hold:
-    """Stands in the graph for a saved value; when the node lets go of it, so does the budget."""
+    """Placeholder in the graph for a saved value; when the node frees it, so does the budget."""
 
     __slots__ = ("budget", "root", "value")
 
@@ -101,7 +101,7 @@ class _Hold:
 
 
 class memory_budget(Observer):
-    """Keep the values that ops save for backward within a number of bytes; drop and recompute the rest.
+    """Limit the bytes that ops save for backward; drop and recompute values beyond the limit.
 
     The gradients are the same, bit for bit; the price is time, and `report` says how much. Leaves (parameters,
     inputs) do not count, and what the program itself still refers to stays alive in any case.
@@ -142,7 +142,7 @@ class memory_budget(Observer):
         self._fusing = False
 
     def __enter__(self) -> memory_budget:
-        """Start to watch; contexts may not be entered twice at a time."""
+        """Start to watch; a context cannot be entered twice at a time."""
         if self._depth:
             raise RuntimeError("this memory_budget is on already; make another one")
         self._depth = 1
@@ -156,11 +156,11 @@ class memory_budget(Observer):
         modes.local.pack_hooks = modes.local.pack_hooks[:-1]
         super().__exit__(*error)
         modes.local.fusing = self._fusing
-        self._made.clear()  # no op will ask how an array was made: what nodes keep knows it by itself
+        self._made.clear()  # no op needs these any more: each saved value has its own recipe
         self._depth = 0
 
     def report(self) -> str:
-        """Return what happened, in a line."""
+        """Return a line with bytes, dropped values and time."""
         return (
             f"memory_budget: {self.peak / 2**20:.2f} of {self.limit / 2**20:.2f} MiB at most, {self.dropped} values "
             f"dropped, {self.recomputed} ops run again in {self.seconds * 1e3:.1f} ms"
@@ -204,7 +204,7 @@ class memory_budget(Observer):
         first = recipe.inputs[0]
         owner = owner_of(array)
         if isinstance(first, _Value) and owner is not array and owner is owner_of(inputs[0].array):
-            if value.holds:  # kept before it was known to be a view: it stays as it is
+            if value.holds:  # saved before it was known to be a view: it stays as it is
                 self._bases[id(array)] = value
                 return
             value.view = True
@@ -227,7 +227,7 @@ class memory_budget(Observer):
         made[key] = value
 
     def _value_of(self, array: Any) -> _Value:
-        """Return what is known of an array; one that no op made is kept as it is."""
+        """Return the record of an array; an array that no op made gets one without a recipe."""
         key = id(array)
         value = self._made.get(key)
         if value is not None and value.ref() is array and value.written(array) is None:
@@ -238,7 +238,7 @@ class memory_budget(Observer):
         return base
 
     def backward(self, roots: Any, run: Callable[[], Any]) -> Any:
-        """Run a backward pass, then forget how to make what no node can ask for any more."""
+        """Run a backward pass, then drop the recipes that no node can need any more."""
         result = super().backward(roots, run)
         needed: set[_Value] = set()
         stack = [v for v in self._made.values() if v.holds] + [v for v in self._held if v.holds]
@@ -254,7 +254,7 @@ class memory_budget(Observer):
         return result
 
     def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
-        """Let a write happen, after what depends on the old values has them for itself."""
+        """Run a write, after values that will be recomputed from the old memory have got a copy."""
         owner = owner_of(x.array)
         for value in [*self._made.values(), *list(self._bases.values())]:
             array = value.array if value.array is not None else value.ref and value.ref()
@@ -270,7 +270,7 @@ class memory_budget(Observer):
                 value.ref = None
         super().compute_into(op, x, inputs, params, run)
 
-    # --- What nodes keep ---
+    # --- Saved values of nodes ---
 
     def _pack(self, tensor: Any) -> Any:
         if type(tensor.array) is not np.ndarray:
@@ -311,13 +311,13 @@ class memory_budget(Observer):
             self._drop(value)
 
     def _trim(self, newest: _Value) -> None:
-        """Drop the values that cost least to make again, for the bytes they take; not the newest one."""
+        """Drop the values with the lowest recomputation cost per byte; not the newest one."""
         known: dict[_Value, float] = {}
         back = bool(running.tasks)
 
         def worth(v: _Value) -> float:
             price = _price(v, known) / v.bytes
-            # A backward pass asks for the newest values first: those far from where it is can wait.
+            # A backward pass needs the newest values first, so values far from its position are dropped first.
             return price / (1 + abs(newest.born - v.born)) if back else price
 
         for victim in sorted((v for v in self._held if v is not newest), key=worth):
@@ -336,7 +336,7 @@ class memory_budget(Observer):
         return array if array is not None else self._recompute(value)
 
     def _recompute(self, wanted: _Value) -> Any:
-        """Return a value that is gone, made again from the nearest values that are there."""
+        """Return a dropped value, recomputed from the nearest values that are present."""
         start = time.perf_counter()
         recipes, uses, found = _plan(wanted)
         with _Quiet():
@@ -360,14 +360,14 @@ class memory_budget(Observer):
             if value is not None:
                 array = found[value] = outs[value.number].array
                 value.stamp = tick()
-                if value.holds and value.array is None and not value.view:  # another node will ask for it
+                if value.holds and value.array is None and not value.view:  # another node will need it
                     value.array = array
                     self._register(value, array)
                     self._hold(value)
 
 
 def _plan(wanted: _Value) -> tuple[list[_Recipe], dict[_Value, int], dict[_Value, Any]]:
-    """Return the recipes that make a value, in order, how often they take each value, and those that are there."""
+    """Return the recipes of a value, in order, how often they use each value, and the values that are present."""
     recipes: list[_Recipe] = []
     uses: dict[_Value, int] = {wanted: 1}
     there: dict[_Value, Any] = {}
@@ -410,7 +410,7 @@ class _Quiet:
 
 
 def _root(value: _Value) -> _Value:
-    """Return the value whose memory a view looks at."""
+    """Return the base of a view."""
     while value.view:
         assert value.recipe is not None
         value = value.recipe.inputs[0]
@@ -418,13 +418,13 @@ def _root(value: _Value) -> _Value:
 
 
 def _price(value: _Value, known: dict[_Value, float]) -> float:
-    """Return the seconds that making a value again takes, its missing inputs included."""
+    """Return the seconds that recomputing a value takes, its missing inputs included."""
     assert value.recipe is not None
     return value.recipe.seconds + sum(_missing(v, known) for v in value.recipe.inputs if isinstance(v, _Value))
 
 
 def _missing(value: _Value, known: dict[_Value, float]) -> float:
-    """Return the seconds until an input is there: none for what is kept."""
+    """Return the seconds that recomputing an input takes: none if it is saved."""
     stack = [value]
     while stack:
         v = stack[-1]
@@ -443,7 +443,7 @@ def _missing(value: _Value, known: dict[_Value, float]) -> float:
 
 
 def _bytes_in(limit: int | float | str) -> int:
-    """Return the number of bytes that a size says."""
+    """Return a size in bytes."""
     if isinstance(limit, int | float):
         count = int(limit)
     else:

@@ -154,15 +154,15 @@ class FunctionCtx:
         self.saved_for_forward: tuple[Any, ...] | None = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Say which inputs `forward` has written to."""
+        """Declare which inputs `forward` has written to."""
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Say which outputs have no gradient."""
+        """Declare which outputs have no gradient."""
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Say whether `backward` gets zeros for outputs without a gradient (the default), or None."""
+        """Set whether `backward` gets zeros for outputs without a gradient (the default), or None."""
         if not isinstance(value, bool):
             raise TypeError(
                 "set_materialize_grads received an invalid combination of arguments - got "
@@ -171,7 +171,7 @@ class FunctionCtx:
         self.materialize_grads = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Do nothing; torch keeps the name for old programs."""
+        """Do nothing; the name exists for old programs, as in torch."""
         warnings.warn(
             "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked.",
             FutureWarning,
@@ -184,9 +184,9 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
     __module__ = "adjoint.autograd.function"
 
-    # A dict for whatever the function stores; the rest are plain slots of a node. `forms` has the shape and
-    # dtype of each argument that is a tensor, None for others; `_needs` what `needs_input_grad` is where the
-    # edges do not tell: nothing was recorded, or the program has set it.
+    # A dict for what the function stores; the others are plain slots of a node. `forms` has the shape and dtype of
+    # each argument that is a tensor, and None for others. `_needs` is the value of `needs_input_grad` if the edges
+    # do not determine it: nothing was recorded, or the program has set it.
     __slots__ = (
         "__dict__", "_named", "_needs", "dirty_tensors", "forms", "function", "non_differentiable", "single", "to_save",
     )  # fmt: skip
@@ -227,7 +227,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` was given."""
+        """The tensors given to `save_for_backward`."""
         saved = self.saved
         written = self.stamp < clock.latest if saved is not None else False
         if type(saved) is tuple and not written:
@@ -267,7 +267,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
     def verify(self) -> None:
         """Do nothing."""
-        # saved_tensors does, when the function asks for them
+        # saved_tensors verifies when the function reads it
 
     def gradients(self, g: Any) -> list[Any]:
         """Return one gradient per output, None where none arrived."""
@@ -284,7 +284,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
 
 
 class ClearingNode(BackwardCFunction):
-    """The node of a function with `clear_saved_tensors_on_access`: what was saved is given out once."""
+    """The node of a function with `clear_saved_tensors_on_access`: saved tensors can be read once."""
 
     __slots__ = ()
 
@@ -409,7 +409,7 @@ def saved_of(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
 
 
 def without_cycle(ctx: Any, t: Any) -> Any:
-    """Return what a node stores of a tensor: itself, or, of its own output, what makes it again."""
+    """Return what a node stores for a tensor: the tensor, or for the node's own output a `SavedValue` to rebuild it."""
     output = None if t is None else output_index(ctx, t)
     return t if output is None else save(t, None, output)
 

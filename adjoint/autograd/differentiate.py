@@ -37,7 +37,7 @@ ndarray = np.ndarray
 
 
 class GradientEdge(NamedTuple):
-    """One output of a node: where a gradient can start from, or be asked for, without the tensor."""
+    """One output of a node: a root of a backward pass, or an input of `grad`, without the tensor."""
 
     node: Any
     output_nr: int
@@ -141,7 +141,7 @@ def _start(root: Any, g: Any, index: int, batched: bool) -> Any:
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g is not None:
         return g if form is None else _checked(form, g, index, batched)
-    _root_of(root, index)  # what cannot be differentiated at all is told of first
+    _root_of(root, index)  # a root that cannot be differentiated at all is reported first
     if form is None or math.prod(form.shape) != 1:
         raise RuntimeError(
             "grad can be implicitly created only for scalar outputs"
@@ -220,7 +220,7 @@ def backward(
     grad_tensors : Tensor, None or sequence, optional
         The gradient of each; None for one of a single element starts from 1.
     retain_graph : bool, optional
-        Keep what the graph has saved, so that a second backward pass can run; default `create_graph`.
+        Do not free the saved values, so that a second backward pass can run; default `create_graph`.
     create_graph : bool, default False
         Record the pass itself, for derivatives of higher order.
     grad_variables : optional
@@ -362,7 +362,7 @@ def grad(
     grad_outputs : Tensor, None or sequence, optional
         The gradient of each output; None starts a single element from 1.
     retain_graph : bool, optional
-        Keep what the graph has saved, so that a second pass can run; default `create_graph`.
+        Do not free the saved values, so that a second pass can run; default `create_graph`.
     create_graph : bool, default False
         Record the pass itself, for derivatives of higher order.
     only_inputs : bool, default True

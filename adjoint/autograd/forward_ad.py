@@ -91,7 +91,7 @@ class dual_level(modes.Scope):
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    """Return `tensor` with a tangent; both keep their place in the graph."""
+    """Return `tensor` with a tangent; both stay attached to their graphs."""
     if (len(_levels) - 1 if level is None else level) < 0:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."

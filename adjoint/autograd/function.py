@@ -42,7 +42,7 @@ ndarray, f32, f64 = np.ndarray, np.dtype(np.float32), np.dtype(np.float64)
 
 
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any, boxed: bool = False) -> list[Any]:
-    """Call the user's backward and bring its answers to the form of the inputs."""
+    """Call the user's backward and convert its gradients to the shapes and dtypes of the inputs."""
     if type(g) is ndarray and node.single and node._named is None and not boxed:  # as nearly always
         given = nodes.make()  # as `wrap` does
         given.array = g
@@ -103,7 +103,7 @@ def _zeros(meta: Any) -> Any:
 
 
 def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return one answer per argument of `forward`, or raise."""
+    """Return one gradient per argument of `forward`, or raise."""
     expected = len(node.forms)
     if len(answers) > expected and all(a is None for a in answers[expected:]):
         return answers[:expected]
@@ -113,7 +113,7 @@ def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _of_tensors(node: Any, answers: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """Return the answers for arguments that were tensors, and their forms; the others have no gradient."""
+    """Return the gradients for arguments that were tensors, and their forms; the others have no gradient."""
     for i, (answer, form) in enumerate(zip(answers, node.forms, strict=True)):
         if answer is not None and form is None:
             raise RuntimeError(
@@ -298,7 +298,7 @@ class Function(_SingleLevelFunction):
 
 
 def _apply_watched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function where something unusual is on, or a transform."""
+    """Call a function off the fast path: under a transform, an observer or another mode."""
     splits = cls._splits
     if not splits and not cls.__module__.startswith("adjoint.") and transforming():
         raise RuntimeError(
@@ -475,7 +475,7 @@ _OURS = ("op", "edges", "function", "forms", "targets", "extra", "code", "single
 
 
 def _set_apart(ctx: Any, ours: dict[str, Any]) -> None:
-    """Keep what the program has stored on ctx under names that the node itself uses; `backward` finds it there."""
+    """Move attributes set on ctx under names that the node itself uses aside; `backward` still finds them."""
     named = {}
     for name in _OURS:
         value, wanted = getattr(ctx, name), ours.get(name)
@@ -580,7 +580,7 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """Torch's base for functions of nested inputs; kept for its name."""
+    """Torch's base for functions of nested inputs; here for its name only."""
 
     _is_base = True
 

@@ -221,7 +221,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         fresh = _fresh(ins, create_graph)
         vs = _vector(v, ins, several, "jvp", create_graph)
         several_out, outs = _outputs(func, fresh, "jvp", strict)
-        # A gradient is linear in what comes in: its own gradient by that is the product asked for.
+        # A VJP is linear in its cotangent; its own VJP with respect to the cotangent is the JVP (double backward).
         seeds = tuple(create_like.zeros_like(o, requires_grad=True) for o in outs)
         pulled = _gradients(outs, fresh, seeds, True)
         _check_recorded(pulled, "grad_inputs", strict)

@@ -33,7 +33,7 @@ def _has_flag(function: Any, flag: int) -> bool:
 
 
 class _DecoratorContextManager:
-    """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
+    """A mode to enter; used as a decorator, every call (or every step of a generator) enters it again."""
 
     def clone(self) -> Any:
         """Return a fresh context of the same kind."""
@@ -210,7 +210,7 @@ class enable_grad(_NoParamDecoratorContextManager):
         frame = getframe(1)
         place, switches = (frame.f_code, frame.f_lasti), local.__dict__
         self.prev, self.owned = switches["grad"], place
-        switches["grad"] = True  # and `off` may say what it says: it is a hint
+        switches["grad"] = True  # and `off` need not be exact: it is a hint
 
 
 class set_grad_enabled(_DecoratorContextManager):
@@ -343,7 +343,7 @@ class inference_mode(_DecoratorContextManager):
 
 
 def set_inference(value: bool, before: bool) -> None:
-    """Count inference mode in or out as something unusual."""
+    """Take ops off the fast path while inference mode is on."""
     modes.note_inference()
     if value != before:
         modes.note_unusual(1 if value else -1)

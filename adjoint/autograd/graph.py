@@ -86,7 +86,7 @@ def region_activation_memory_budget(budget: float) -> Any:
 
 
 class saved_tensors_hooks(modes.Scope):
-    """Pass every tensor that ops keep inside the context through `pack_hook`, and back through `unpack_hook`.
+    """Apply `pack_hook` to every tensor that ops save inside the context, and `unpack_hook` when backward reads it.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class saved_tensors_hooks(modes.Scope):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep what ops save in host memory, and bring it back to the GPU when the backward pass needs it."""
+    """Move saved tensors to CPU memory, and back to the GPU when the backward pass needs them."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor: Any) -> Any:

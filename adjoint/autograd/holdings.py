@@ -1,4 +1,4 @@
-"""Who holds how many bytes: what the nodes behind a loss keep for the backward pass."""
+"""The memory of a graph: which nodes behind a loss save how many bytes for the backward pass."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Holdings(list[Holding]):
 
 
 def saved(loss: Any) -> Holdings:
-    """Return what the graph behind a tensor keeps: node, line, shape, dtype, bytes, and whose memory it is.
+    """Return the saved values of the graph behind a tensor: node, line, shape, dtype, bytes, and whose memory it is.
 
     Examples
     --------

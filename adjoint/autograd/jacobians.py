@@ -28,7 +28,7 @@ NOTHING_REQUIRES = (
 
 
 class GradcheckError(RuntimeError):
-    """A gradient that `gradcheck` looked at is not what it should be."""
+    """A gradient that `gradcheck` tested is incorrect."""
 
 
 # --- The function under test ------------------------------------------------------------------------
@@ -66,13 +66,13 @@ def replaced(value: Any, new: dict[int, Any]) -> Any:
 
 
 def on_cpu(value: Any) -> Any:
-    """Return a tensor's values, or an array's, as a flat copy in the host's memory."""
+    """Return a tensor's values, or an array's, as a flat copy on the CPU."""
     array = value.array if isinstance(value, TensorBase) else value
     return np.array(devices.place_array(array, devices.CPU), copy=True).reshape(-1)
 
 
 def placed(flat: Any, like: Any) -> Tensor:
-    """Return flat host values as a tensor of the shape, dtype and device of `like`."""
+    """Return flat CPU values as a tensor of the shape, dtype and device of `like`."""
     array = np.asarray(flat).astype(like.array.dtype).reshape(like.array.shape)
     return wrap(devices.place_array(array, devices.of(like.array)))
 

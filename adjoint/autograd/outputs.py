@@ -1,4 +1,4 @@
-"""The outputs of one call of a custom function, being given their history."""
+"""Recording the outputs of one call of a custom function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .context import BackwardCFunction, OwnOutput, output_index, saved_of, witho
 
 
 class Outputs:
-    """The results of one call, being given their history."""
+    """The results of one call while their history is attached."""
 
     __slots__ = ("args", "constant", "ctx", "dirty", "places", "several", "values")
 

@@ -33,7 +33,7 @@ def profile(
 
 
 class emit_nvtx:
-    """Accepted and without effect: there is no NVTX here."""
+    """Accepted for compatibility; a no-op, since NVTX is not supported."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled
@@ -46,4 +46,4 @@ class emit_nvtx:
 
 
 class emit_itt(emit_nvtx):
-    """Accepted and without effect: there is no ITT here."""
+    """Accepted for compatibility; a no-op, since ITT is not supported."""

@@ -12,7 +12,7 @@ from ..ops import create
 
 
 class _ImperativeEngine:
-    """What ``Variable._execution_engine`` offers."""
+    """The API of ``Variable._execution_engine``."""
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
         """Call `callback` when the backward pass that is running now has ended."""
@@ -28,7 +28,7 @@ class _VariableMeta(type):
 
 
 class Variable(metaclass=_VariableMeta):
-    """A tensor, by the name that it had in old programs.
+    """The old name of `Tensor`.
 
     Tensors record by themselves: ``adjoint.tensor(data, requires_grad=True)`` is the form of today. ``isinstance(x,
     Variable)`` is true of every tensor.

@@ -1,4 +1,4 @@
-"""The few names of torch's C++ module that programs reach for."""
+"""The names of torch's C++ module that programs use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _is_torch_function_mode_enabled() -> bool:
 
 
 def _len_torch_function_stack() -> int:
-    """Return how many function modes this thread is inside of."""
+    """Return the depth of this thread's stack of function modes."""
     return len(modes.local.function_modes)
 
 
@@ -88,7 +88,7 @@ def _will_engine_execute_node(node: Any) -> bool:
 
 
 def _is_multithreading_enabled() -> bool:
-    """Return what `set_multithreading_enabled` was given in this thread."""
+    """Return the last argument of `set_multithreading_enabled` in this thread."""
     return modes.local.multithreading
 
 
@@ -97,7 +97,7 @@ def _set_multithreading_enabled(enabled: bool) -> None:
 
 
 def _get_current_graph_task_keep_graph() -> bool:
-    """Return whether what the graph has saved survives the backward pass that is running; True outside."""
+    """Return whether the running backward pass retains the graph; True outside of one."""
     task = tasks.current_task()
     return True if task is None else bool(task.keep)
 

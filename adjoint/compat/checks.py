@@ -1,4 +1,4 @@
-"""Checks with a message of the program's own: ``torch._check`` and its like, and ``torch._assert``."""
+"""Checks with a custom message: ``torch._check`` and its variants, and ``torch._assert``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch.hub``: where downloaded weights are kept, and downloading them. Code from elsewhere is never run."""
+"""``torch.hub``: downloading weights into a cache folder. Downloaded code is never run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """Return the folder in which downloads are kept."""
+    """Return the folder of downloads."""
     return _chosen or os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Choose the folder in which downloads are kept."""
+    """Set the folder of downloads."""
     global _chosen
     _chosen = os.path.expanduser(os.fspath(d))
 

@@ -238,12 +238,12 @@ def is_tracing() -> bool:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call the function now, and return what it returns, for `wait`."""
+    """Call the function immediately, and return its result, for `wait`."""
     return func(*args, **kwargs)
 
 
 def wait(future: _T) -> _T:
-    """Return what `fork` returned."""
+    """Return the result of `fork`."""
     return future
 
 

@@ -1,4 +1,4 @@
-"""Questions about MKL, OpenMP and Apple's GPUs: the answer is no."""
+"""Queries for MKL, OpenMP and Apple's GPUs, which are never available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version and what it was built for, as ``torch.version`` tells."""
+"""The version and what it was built for, as in ``torch.version``."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class device:
 
 
 class device_of(device):
-    """A context in which the GPU of a tensor is in use; of a tensor on the host, none."""
+    """A context in which the GPU of a tensor is the current one; for a CPU tensor it changes nothing."""
 
     def __init__(self, obj: Tensor) -> None:
         super().__init__(obj.get_device() if obj.is_cuda else 0)
@@ -187,7 +187,7 @@ class device_of(device):
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until a GPU has finished all work that it was given.
+    """Wait until a GPU has finished all submitted work.
 
     Time GPU code between two calls of this: other calls return before the GPU is done.
 
@@ -222,7 +222,7 @@ def init() -> None:
 
 
 def is_initialized() -> bool:
-    """Return whether the GPU was looked for and found."""
+    """Return whether the GPU has been initialised."""
     return found.cache_info().currsize > 0 and is_available()
 
 
@@ -339,7 +339,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     Parameters
     ----------
     including_emulation : bool, default True
-        Count GPUs that convert to float32 and back. False asks for bfloat16 arithmetic of the GPU itself: compute
+        Count GPUs that convert to float32 and back. False requires native bfloat16 arithmetic: compute
         capability 8.0 or later.
 
     Returns
@@ -466,7 +466,7 @@ reset_max_memory_allocated = reset_peak_memory_stats
 def empty_cache() -> None:
     """Return the pool's free memory to the GPU, for other programs to use.
 
-    Tensors keep theirs. Without a GPU the call does nothing.
+    Memory of live tensors is not affected. Without a GPU the call does nothing.
 
     Examples
     --------
@@ -489,14 +489,14 @@ def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, int]:
-    """Return the numbers above under torch's names."""
+    """Return the memory statistics under torch's names."""
     if not is_available():
         return dict.fromkeys(STATS, 0)
     return _loaded().memory_stats(index_of(device))
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """Return the numbers above as text."""
+    """Return the memory statistics as text."""
     return "\n".join(f"{name:<32}{value:>16}" for name, value in memory_stats(device).items())
 
 
@@ -533,35 +533,35 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Do nothing: `adjoint.seed` seeds the generator that GPUs draw from too."""
+    """Do nothing: `adjoint.seed` seeds the generator that GPUs use, too."""
 
 
 def seed_all() -> None:
-    """Do nothing: `adjoint.seed` seeds the generator that GPUs draw from too."""
+    """Do nothing: `adjoint.seed` seeds the generator that GPUs use, too."""
 
 
 def initial_seed() -> int:
-    """Return the seed of the generator that GPUs draw from."""
+    """Return the seed of the generator that GPUs use."""
     return host.initial_seed()
 
 
 def get_rng_state(device: DeviceLike = "cuda") -> Tensor:
-    """Return the state of the generator that GPUs draw from."""
+    """Return the state of the generator that GPUs use."""
     return host.get_rng_state()
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """Return the state of the generator that GPUs draw from, once."""
+    """Return the state of the generator that GPUs use, once."""
     return [host.get_rng_state()]
 
 
 def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> None:
-    """Set the state of the generator that GPUs draw from."""
+    """Set the state of the generator that GPUs use."""
     host.set_rng_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Set the state of the generator that GPUs draw from."""
+    """Set the state of the generator that GPUs use."""
     for state in new_states:
         host.set_rng_state(state)
 
@@ -586,7 +586,7 @@ class Stream:
         self.inner.wait_event(event.inner)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Let later work wait for what another queue holds now."""
+        """Make later work wait for the work now in another stream."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
@@ -630,17 +630,17 @@ class Event:
 
 
 def current_stream(device: DeviceLike = None) -> Stream:
-    """Return the queue that work goes to."""
+    """Return the current stream."""
     return Stream(inner=required().cuda.get_current_stream())
 
 
 def default_stream(device: DeviceLike = None) -> Stream:
-    """Return the queue that work goes to unless told otherwise."""
+    """Return the default stream."""
     return Stream(inner=required().cuda.Stream.null)
 
 
 class stream:
-    """A context in which work goes to another queue; None changes nothing."""
+    """A context in which another stream is the current one; None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream

@@ -33,8 +33,8 @@ class CUDAGraph:
     """Work on the GPU between ``capture_begin`` and ``capture_end``, which ``replay`` does again.
 
     It reads and writes the very memory of the tensors that it was recorded with: write new inputs there by
-    ``copy_``. What is made inside lives in memory of the graph's own until ``reset``. Random numbers are those of
-    the recording, each time; `adjoint.compile` records graphs that draw new ones.
+    ``copy_``. Tensors made inside have separate memory that the graph holds until ``reset``. Each replay repeats
+    the random numbers of the recording; graphs of `adjoint.compile` generate new ones.
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -84,7 +84,7 @@ class CUDAGraph:
 def graph(
     cuda_graph: CUDAGraph, pool: Any = None, stream: Stream | None = None, capture_error_mode: str = "global"
 ) -> Iterator[None]:
-    """Record what is done on the GPU inside this context; nothing of it is done yet."""
+    """Capture the GPU work inside this context, without running it."""
     cupy = required()
     synchronize()
     inner = cupy.cuda.Stream(non_blocking=True) if stream is None else stream.inner

@@ -1,4 +1,4 @@
-"""Many processes: torch.distributed's collectives, data parallel and sharded training, on MPI, TCP and NCCL."""
+"""Distributed training: collectives, data parallel and sharded training, on MPI, TCP and NCCL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways of working together: uneven inputs (`Join`), and what is sent in place of gradients (hooks)."""
+"""Uneven inputs (`Join`), and communication hooks, which compress gradients."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = [
 
 
 class JoinHook:
-    """What a process without data left does for one object that takes part in a `Join`."""
+    """What a process without data left does for one object in a `Join`."""
 
     def main_hook(self) -> None:
-        """Take part in the collectives of one step of the others."""
+        """Call the collectives of one step of the other processes."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Do what is to be done once every process is through."""
+        """Run once every process has finished its data."""
 
 
 class _JoinConfig:
@@ -122,7 +122,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> Any:
-        """Tell processes without data that a step begins; the first of the joinables calls this in every step.
+        """Notify processes without data that a step begins; the first of the joinables calls this in every step.
 
         Returns
         -------
@@ -143,12 +143,12 @@ class Join:
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
-    """Average a bucket as it is: what happens without a hook."""
+    """Average a bucket without compression: the default."""
     return _averaged(process_group, bucket, None)
 
 
 def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
-    """Average a bucket in bfloat16: half the bytes, of each gradient eight bits of precision."""
+    """Average a bucket in bfloat16: half the bytes, eight bits of precision."""
     return _averaged(process_group, bucket, dtypes.bfloat16)
 
 

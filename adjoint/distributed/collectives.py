@@ -26,7 +26,7 @@ __all__ = [
 
 
 def check_tensor(tensor: Any, name: str) -> None:
-    """Raise unless an argument is a tensor with memory of its own."""
+    """Raise unless an argument is a tensor that has memory."""
     if not isinstance(tensor, TensorBase):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type Tensor\n             but got "
@@ -79,7 +79,7 @@ def flat(tensors: Sequence[Any], name: str, group: Any) -> Any:
 
 
 def spread(array: Any, tensors: Sequence[Any], operation: str) -> list[Any]:
-    """Fill several tensors from elements that lie one after the other."""
+    """Fill several tensors from their concatenated elements."""
     at = 0
     for tensor in tensors:
         check_writable(tensor, False)

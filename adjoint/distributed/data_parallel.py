@@ -180,7 +180,7 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Keep gradients local in the block: they add up, and the first pass after it averages them."""
+        """Accumulate gradients locally in the block; the first backward pass after it averages them."""
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
@@ -235,7 +235,7 @@ class DistributedDataParallel(Module, Joinable):
         )
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Return what a rank does while it waits for the others to be through."""
+        """Return what a rank does after it has finished its data, until all ranks have."""
         return _Shadow(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
@@ -245,11 +245,11 @@ class DistributedDataParallel(Module, Joinable):
 
     @property
     def join_process_group(self) -> Any:
-        """Who trains together."""
+        """The process group that trains together."""
         return self.process_group
 
     def _announce(self, syncing: bool) -> int:
-        """Tell ranks that are through what comes, and return the rank whose buffers count."""
+        """Notify ranks without data of this step, and return the rank whose buffers are broadcast."""
         work = Join.notify_join_context(self)
         if work is not None:
             work.wait()
@@ -285,7 +285,7 @@ class _Shadow(JoinHook):
         model.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Take over the parameters and buffers of the rank that had data to the end."""
+        """Receive the parameters and buffers of the rank that had data to the end."""
         model = self.model
         (source,) = model._agreed([model.process_group.rank() if is_last_joiner else -1])
         model._broadcast([*model.module.parameters(), *model._buffers_shared()], int(source))

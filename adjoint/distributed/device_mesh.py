@@ -1,4 +1,4 @@
-"""Meshes: processes laid out in rows and columns, each of which is a group."""
+"""Meshes: processes in an array, with a group for each row and column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class DeviceMesh:
-    """Processes in an array of ranks; along every dimension those that differ in it only are a group.
+    """Processes in an array of ranks; those that differ in one coordinate only form a group.
 
     Every process makes the same meshes, in the same order.
     """
@@ -77,7 +77,7 @@ class DeviceMesh:
         return get_rank()
 
     def get_coordinate(self) -> list[int] | None:
-        """Return the place of this process, or None if it has none here."""
+        """Return the coordinates of this process, or None if it is not in the mesh."""
         found = np.argwhere(self._ranks == get_rank())
         return [int(n) for n in found[0]] if len(found) else None
 
@@ -98,7 +98,7 @@ def init_device_mesh(
     mesh_dim_names: tuple[str, ...] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """Arrange all processes in an array, along whose dimensions they form groups.
+    """Arrange all processes in an array, with groups along its dimensions.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ class ChildFailedError(Exception):
 
 
 def record(fn: Callable[..., Any], error_handler: Any = None) -> Callable[..., Any]:
-    """Return a function that leaves word of the error in which it ends, where ``torchrun`` looks for it."""
+    """Return a function that writes its error to the file that ``torchrun`` reads."""
 
     @functools.wraps(fn)
     def recorded(*args: Any, **kwargs: Any) -> Any:

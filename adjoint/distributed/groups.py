@@ -1,4 +1,4 @@
-"""Groups of processes: who is in one, how its members call each other, and their errors when a member is missing."""
+"""Groups of processes: their members, their collectives, and errors when a member does not take part."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class ProcessGroup:
         return int(self._size)
 
     def name(self) -> str:
-        """Return what carries the group's messages."""
+        """Return the name of the group's backend."""
         return self.backend
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Wait so long for the others, from now on."""
+        """Set the timeout of later calls."""
         self.seconds = timeout.total_seconds()
 
     def abort(self) -> None:
@@ -94,7 +94,7 @@ class ProcessGroup:
     # --- For collectives ----------------------------------------------------------------------------
 
     def engine_for(self, array: Any) -> Any:
-        """Return who carries such an array: NCCL what is on a GPU, unless the group said "mpi", and MPI the rest."""
+        """Return the engine for an array: NCCL for GPU arrays, unless the group's backend is "mpi"; else the CPU's."""
         if type(array) is np.ndarray or "nccl" not in self.backend:
             return self._engine
         found = self._nccl.get(getattr(getattr(array, "data", None), "device_id", -1))
@@ -139,14 +139,14 @@ class ProcessGroup:
         peer: int | None = None,
         waits: bool = False,
     ) -> Work:
-        """Count and note a call, start it, and compare it with the others' where that is due.
+        """Count and record a call, start it, and compare it with those of other ranks when that is due.
 
         Parameters
         ----------
         op, what
-            The name of the collective, and what every rank must say alike: shape, dtype, root.
+            The name of the collective, and what must be equal on every rank: shape, dtype, root.
         start
-            Starts it, and returns the function that tells whether it has ended.
+            Starts it, and returns a function that returns whether it has ended.
         finish
             What is left to do when it has ended; returns the tensors written.
         kept
@@ -222,7 +222,7 @@ class ProcessGroup:
         )
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free all communicators and engines."""
         for engine in self._nccl.values():
             engine.close()
         if self._check is not None:
@@ -236,7 +236,7 @@ def _engine_of(comm: Any) -> Any:
 
 
 class _Everyone:
-    """What there is one of in a process: the group of all, and the groups made since."""
+    """The distributed state of a process: the group of all processes, and the groups made since."""
 
     def __init__(self) -> None:
         self.comm: Any = None  # the communicator of all processes
@@ -270,7 +270,7 @@ class GroupMember(metaclass=_GroupMeta):
 
 
 def resolved(given: Any) -> ProcessGroup:
-    """Return a group: the one of all where none is given."""
+    """Return the given group; by default that of all processes."""
     if given is None:
         if _everyone.world is None:
             raise ValueError(
@@ -463,7 +463,7 @@ def _leave() -> None:
         _everyone.watch.stop()
     if isinstance(_everyone.comm, SocketComm):
         _everyone.comm.mesh.close()
-    say_goodbye()  # where the program raised the exit code tells
+    say_goodbye()  # if the program raised, the exit code shows it
 
 
 def print_with_rank(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -489,7 +489,7 @@ def end_job(code: int) -> None:
 
 
 def _unread(stream: int) -> int:
-    """Return how many bytes wait in a pipe; files and terminals keep what they were given."""
+    """Return how many bytes in a pipe are unread; for files and terminals that does not matter."""
     try:
         import fcntl
         import termios
@@ -560,7 +560,7 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Split all processes into groups of equal size, neighbours together; return one's own, and all."""
+    """Split all processes into groups of consecutive ranks, of equal size; return this process's group, and all."""
     size = resolved(group).size()
     group_size = group_size or int(os.environ.get("MPI_LOCALNRANKS", size))
     if group_size > size or size % group_size:
@@ -576,7 +576,7 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Make the groups that are listed; return one's own, and all."""
+    """Make the listed groups; return this process's group, and all."""
     made = [new_group(ranks, timeout, backend, pg_options) for ranks in ranks_per_subgroup_list]
     own = [group for group in made if is_member(group)]
     return (own[0] if own else None), made
@@ -590,7 +590,7 @@ def split_group(
     group_desc: str | None = None,
     backend: str | None = None,
 ) -> Any:
-    """Split a group into the lists of ranks that are given; return one's own part, or None."""
+    """Split a group into the given lists of ranks; return this process's group, or None."""
     parent = resolved(parent_pg)
     lists = [[parent.ranks[rank] for rank in ranks] for ranks in split_ranks or []]
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)[0]
@@ -648,7 +648,7 @@ def is_ucc_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return whether a backend of this name can be asked for."""
+    """Return whether a backend is available."""
     asked = {"mpi": is_mpi_available, "gloo": is_gloo_available, "nccl": is_nccl_available}.get(backend.lower())
     return asked is not None and asked()
 

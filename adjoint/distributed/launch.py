@@ -124,7 +124,7 @@ def _run(command: list[str], env: dict[str, str]) -> int:
 def remove_leftovers() -> None:
     """Remove the files in /tmp that MPICH's launcher leaves when a job does not end well; on Linux only.
 
-    They are of use while a job starts. Whose they are cannot be told, so that while another job runs all stay.
+    They are used while a job starts. Their owner is unknown, so none is removed while another job runs.
     """
     running = []
     for path in glob.glob("/proc/[0-9]*/comm"):

@@ -39,11 +39,11 @@ class Lifeline:
         self._address = f"{host} {self._server.port} {secret}"
 
     def environment(self) -> dict[str, str]:
-        """Return what processes must be told."""
+        """Return the environment variables that the processes need."""
         return {_LAUNCHER: self._address}
 
     def silent(self, pid: int | None = None) -> list[str]:
-        """Return the ranks that have begun and have not said goodbye; of one process, or of all."""
+        """Return the ranks that have begun but not reported a regular end; of one process, or of all."""
         held = list(self._server.table.items())
         return sorted(word.decode() for name, word in held if word and (pid is None or name == f"{pid}"))
 
@@ -80,7 +80,7 @@ def hold(rank: int) -> None:
 
 
 def say_goodbye() -> None:
-    """Tell the launcher that this process ends because its work is done."""
+    """Notify the launcher that this process ends because its work is done."""
     if _Tie.line is not None and _Tie.pid == os.getpid():
         with contextlib.suppress(OSError):
             asked(_Tie.line, "set", str(os.getpid()), b"")
@@ -92,7 +92,7 @@ def _reached() -> socket.socket:
 
 
 def _watch(line: socket.socket, rank: int) -> None:
-    """Wait for the launcher's end: it says nothing else."""
+    """Wait until the launcher closes the connection."""
     with contextlib.suppress(OSError):
         line.recv(1)
     _end(f"rank {rank} ends: the process that started it is gone")
@@ -108,7 +108,7 @@ def _end(why: str) -> None:
 
 
 def die_with_parent() -> Callable[[], Any] | None:
-    """Return what a new process calls before its program begins, to hear SIGTERM when this one dies; on Linux only."""
+    """Return what a new process calls first, to get SIGTERM when this process dies; on Linux only."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -1,4 +1,4 @@
-"""How the processes of a world come together where MPI did not start them: a store tells them who is where."""
+"""Connecting the processes of a world that MPI did not start: a store has their addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .works import DistBackendError, DistNetworkError, DistStoreError
 
 __all__ = ["meet", "meets_by_store"]
 
-# What launchers of MPI, and Slurm's for it, tell the processes that they start.
+# Environment variables that MPI's launchers, and Slurm's for MPI, set in the processes that they start.
 _STARTED_BY_MPI = ("PMI_RANK", "PMI_ID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
 
 

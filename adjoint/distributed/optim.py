@@ -17,14 +17,14 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """An optimizer whose state is spread over the processes (Rajbhandari et al., 2020, stage 1).
+    """An optimizer whose state is sharded across the processes (Rajbhandari et al., 2020, stage 1).
 
     Parameters
     ----------
     params
         The parameters, whose gradients are the same everywhere: as `DistributedDataParallel` leaves them.
     optimizer_class
-        The optimizer that updates each process's share.
+        The optimizer that updates the parameters of each process.
     defaults
         Its options.
 
@@ -54,10 +54,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         super().__init__(params, dict(defaults))
         self._share()
 
-    # --- Shares -------------------------------------------------------------------------------------
+    # --- Parts of the state -------------------------------------------------------------------------
 
     def _share(self) -> None:
-        """Give each rank parameters, the largest first to whom has least; make the optimizer of one's own."""
+        """Assign each parameter to a rank, the largest first to the rank with the least; make this rank's optimizer."""
         size = self.process_group.size()
         params = [p for group in self.param_groups for p in group["params"]]
         self._owner: dict[int, int] = {}
@@ -93,7 +93,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # --- Steps --------------------------------------------------------------------------------------
 
     def step(self, closure: Any = None, **kwargs: Any) -> Any:
-        """Update one's own share, and take over the others'."""
+        """Update this rank's parameters, and receive those of the other ranks."""
         Join.notify_join_context(self)
         for group, local in zip(self.param_groups, self._local.param_groups, strict=True):
             local.update({key: value for key, value in group.items() if key != "params"})
@@ -104,7 +104,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return loss
 
     def _exchange(self) -> None:
-        """Give one's own parameters to the others, all ranks at once."""
+        """Broadcast the updated parameters of every rank."""
         group, on_their_way = self.process_group, []
         for rank, params in enumerate(self._parts):
             for alike in _by_dtype(params):
@@ -126,7 +126,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # --- State --------------------------------------------------------------------------------------
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Bring the state together on rank `to`, where `state_dict` can be called then; every rank calls this."""
+        """Gather the state on rank `to`, where `state_dict` can be called afterwards; every rank calls this."""
         group = self.process_group
         mine = self._local.state_dict()
         mine["state"] = {str(key): value for key, value in mine["state"].items()}
@@ -136,7 +136,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self._gathered = found
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the whole state, as the optimizer of one process would; on the rank that it was brought to."""
+        """Return the whole state, as an optimizer in one process would; on the rank that has gathered it."""
         if self._gathered is None:
             raise RuntimeError(
                 "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to="
@@ -154,7 +154,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return whole
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over options, and of the whole state one's own share."""
+        """Load the options, and this rank's part of the whole state."""
         params = [p for group in self.param_groups for p in group["params"]]
         me = self.process_group.rank()
         mine = [n for n, p in enumerate(params) if self._mine(p, me)]
@@ -171,7 +171,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # --- Uneven inputs ------------------------------------------------------------------------------
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Return what a rank without data does: update its share with the gradients that all have."""
+        """Return what a rank without data does: update its parameters; gradients are equal on all ranks."""
         return _Follow(self)
 
     @property
@@ -181,12 +181,12 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     @property
     def join_process_group(self) -> Any:
-        """Who trains together."""
+        """The process group that trains together."""
         return self.process_group
 
 
 class _Follow(JoinHook):
-    """A rank without data still owns a share of the parameters."""
+    """A rank without data still updates its part of the parameters."""
 
     def __init__(self, optimizer: ZeroRedundancyOptimizer) -> None:
         self.optimizer = optimizer

@@ -39,14 +39,14 @@ class Bucket:
         self.clear()
 
     def clear(self) -> None:
-        """Await every gradient anew."""
+        """Reset the bucket for the next backward pass."""
         self.missing = set(range(len(self.params)))
         self.arrived: list[Any] = [None] * len(self.params)
         self.work: Any = None
 
     @property
     def complete(self) -> bool:
-        """Whether every gradient has arrived, and none is on its way to the others yet."""
+        """Whether every gradient has arrived and the reduction has not begun."""
         return not self.missing and self.work is None
 
     def take(self, slot: int, divisor: int, as_view: bool) -> None:
@@ -148,7 +148,7 @@ class GradBucket:
 
 
 def filled(params: Sequence[Any], cap: int, first_cap: int) -> list[Bucket]:
-    """Return buckets of at most so many bytes, the last parameters in the first: their gradients come first.
+    """Return buckets of a limited size, the last parameters first, since their gradients arrive first.
 
     The first bucket is small, so that there is something to send early.
     """
@@ -286,7 +286,7 @@ class Reducer:
 
     @staticmethod
     def _replace(bucket: Any, outcome: Any) -> None:
-        """Take over what a hook made of a bucket."""
+        """Store the result of a hook in a bucket."""
         reduced = outcome[0] if isinstance(outcome, list | tuple) else outcome
         if reduced.array is not bucket.flat:
             bucket.flat[...] = reduced.array

@@ -1,4 +1,4 @@
-"""``torchrun``: start a program several times, tell each process who it is, and end all when one fails.
+"""``torchrun``: start a program in several processes, set their ranks, and end all when one fails.
 
 ``adjoint torchrun --nproc-per-node 2 script.py``, or ``python -m torch.distributed.run`` under ``adjoint run``.
 """
@@ -36,7 +36,7 @@ _NOTICE = 1.0  # seconds that they have to notice that another has failed, and t
 
 
 def _await(processes: list[subprocess.Popen[bytes]], seconds: float) -> list[subprocess.Popen[bytes]]:
-    """Wait for processes to end; return those that still run after so many seconds."""
+    """Wait for processes to end; return those that still run at the timeout."""
     end = time.monotonic() + seconds
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -142,7 +142,7 @@ class _Agent:
         self.ends: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
 
     def _meet(self) -> tuple[TCPStore, int]:
-        """Return the store, which the first machine keeps, and this machine's number."""
+        """Return the store, which the first machine serves, and this machine's number."""
         said = self.said
         host, _, port = str(said.rdzv_endpoint).rpartition(":")
         if not said.rdzv_endpoint:
@@ -167,7 +167,7 @@ class _Agent:
                 return TCPStore(host, port, is_master=True, timeout=timeout)
         return TCPStore(host, port, timeout=timeout)
 
-    # --- What processes are told --------------------------------------------------------------------
+    # --- The environment of the processes -----------------------------------------------------------
 
     def _environment(self, number: int, attempt: int) -> dict[str, str]:
         said = self.said
@@ -297,7 +297,7 @@ class _Agent:
         for process in processes:
             if process.poll() is None:
                 process.terminate()
-                if hasattr(signal, "SIGCONT"):  # one that is stopped must hear it
+                if hasattr(signal, "SIGCONT"):  # a stopped process must continue to receive it
                     process.send_signal(signal.SIGCONT)
         for process in _await(processes, _GRACE):
             process.kill()

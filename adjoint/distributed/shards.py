@@ -1,4 +1,4 @@
-"""Parameters of which each process holds a part."""
+"""Sharded parameters: each process holds a part."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ShardedParameter(Parameter):
 
 
 def gathered(part: Any, place: ShardedParameter) -> Any:
-    """Return the whole of which every rank has the part that lies as `place` does: of a parameter, or of its state."""
+    """Return the full tensor of which every rank has one part, sharded like `place`: a parameter, or its state."""
     group = place.group
     arrays = devices.module_of(part.array)
     whole = devices.adopt(arrays.zeros(int(np.prod(place.full_shape)), part.array.dtype))
@@ -45,7 +45,7 @@ def gathered(part: Any, place: ShardedParameter) -> Any:
     start = lambda: group._engine.all_gather(counts, mine)
     group.begin("sizes of parts", "", start, None, mine).wait()
     sent = arrays.ascontiguousarray(part.array)
-    # What each rank has goes to every rank: the parts lie one after the other, in the order of the ranks.
+    # Each rank sends its part to every rank: the result has the parts one after the other, in the order of the ranks.
     given = arrays.tile(sent.reshape(-1), group.size())
     start = lambda: group.engine_for(given).all_to_all(whole, given, counts.tolist(), [sent.size] * group.size())
     group.begin("parts of a parameter", "", start, None, given).wait()

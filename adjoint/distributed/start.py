@@ -1,4 +1,4 @@
-"""What ``adjoint launch`` runs in each process: tell the program who it is, run it, and let its end be everybody's."""
+"""What ``adjoint launch`` runs in each process: set the rank, run the program; if it fails, end all processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 
 def _tell_environment() -> None:
-    """Set what programs written for torchrun ask for."""
+    """Set the environment variables that programs written for torchrun read."""
     world = mpi().COMM_WORLD
     release_shared_memory(world)
     host = os.environ.get("PMI_HOSTNAME") or "127.0.0.1"
@@ -26,7 +26,7 @@ def _tell_environment() -> None:
 
 
 def main() -> None:
-    """Run the program that the command line names."""
+    """Run the program given on the command line."""
     arguments = sys.argv[1:]
     if arguments[0] == "--torch":
         # The package of stand-ins imports all others; only this command puts adjoint in torch's place.

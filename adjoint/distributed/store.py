@@ -1,4 +1,4 @@
-"""Stores: a few words that processes share by name, in one process, in a file, or at one process by TCP.
+"""Key-value stores that processes share: in memory, in a file, or served by one process over TCP.
 
 A store is a table of bytes. Every change is atomic; a process that waits for a key looks again and
 again until it is there or the time is over.
@@ -60,44 +60,44 @@ class Store:
         self._timeout = _DEFAULT
 
     def _do(self, action: str, key: str, *values: bytes) -> bytes | None:
-        """Do one thing to the table, in one step."""
+        """Apply one atomic operation to the table."""
         raise NotImplementedError
 
     def set(self, key: str, value: Any) -> None:
-        """Put a word under a name."""
+        """Set the value of a key."""
         self._do("set", key, _bytes(value))
 
     def get(self, key: str) -> bytes:
-        """Return the word of a name, when it is there."""
+        """Return the value of a key; wait until it is set."""
         self.wait([key])
         return self._do("get", key) or b""
 
     def add(self, key: str, amount: int) -> int:
-        """Add to the number under a name, and return it."""
+        """Add to the number of a key, and return the sum."""
         return int(self._do("add", key, str(int(amount)).encode()) or 0)
 
     def append(self, key: str, value: Any) -> None:
-        """Add to the end of the word under a name."""
+        """Append to the value of a key."""
         self._do("append", key, _bytes(value))
 
     def compare_set(self, key: str, expected_value: Any, desired_value: Any) -> bytes:
-        """Put a word under a name if what is there is as expected, and return what is there then."""
+        """Set the value of a key if its current value is the expected one, and return the value afterwards."""
         return self._do("compare", key, _bytes(expected_value), _bytes(desired_value)) or b""
 
     def delete_key(self, key: str) -> bool:
-        """Take a name away, and return whether it was there."""
+        """Delete a key, and return whether it existed."""
         return self._do("delete", key) == b"1"
 
     def num_keys(self) -> int:
-        """Return the number of names."""
+        """Return the number of keys."""
         return int(self._do("count", "") or 0)
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Return whether all of some names are there."""
+        """Return whether all of the keys exist."""
         return all(self._do("get", key) is not None for key in keys)
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Return when all of some names are there."""
+        """Wait until all of the keys exist."""
         allowed = self._timeout if timeout is None else timeout
         end = time.monotonic() + allowed.total_seconds()
         while not self.check(keys):
@@ -109,25 +109,25 @@ class Store:
             time.sleep(_PAUSE)
 
     def multi_set(self, keys: Sequence[str], values: Sequence[Any]) -> None:
-        """Put several words under their names."""
+        """Set the values of several keys."""
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Return the words of several names."""
+        """Return the values of several keys."""
         return [self.get(key) for key in keys]
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Say how long to wait for a name."""
+        """Set how long to wait for a key."""
         self._timeout = timeout
 
     @property
     def timeout(self) -> timedelta:
-        """How long to wait for a name."""
+        """How long to wait for a key."""
         return self._timeout
 
     def has_extended_api(self) -> bool:
-        """Return True: appending and several names at once are there."""
+        """Return True: appending and several keys at once are supported."""
         return True
 
 
@@ -154,7 +154,7 @@ class HashStore(Store):
 
 
 class PrefixStore(Store):
-    """A store in which every name begins with a word of its own, in another store."""
+    """A view of another store, in which every key gets a prefix."""
 
     def __init__(self, prefix: str, store: Store) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class PrefixStore(Store):
 
     @property
     def underlying_store(self) -> Store:
-        """The store that holds the words."""
+        """The store that holds the values."""
         return self._store
 
 
@@ -259,7 +259,7 @@ class FileStore(Store):
 
 
 class TCPStore(Store):
-    """A store that one process keeps, and others reach by TCP.
+    """A store that one process serves to the others by TCP.
 
     Its process listens at the address `host_name`, and there only. Where the job has a secret (`torchrun`, `spawn`
     or the environment variable ADJOINT_JOB_SECRET), both sides prove that they know it.
@@ -335,7 +335,7 @@ def reach(host: str, port: int, secret: bytes | None, end: float) -> socket.sock
 
 
 def asked(line: socket.socket, action: str, key: str, *values: bytes) -> bytes | None:
-    """Have a server do one thing, and return what it says."""
+    """Send a request to a server, and return its reply."""
     message = _framed([action.encode(), key.encode(), *values])
     if len(message) > _LARGEST:
         raise ValueError(f"the word of {key!r} is too long for a store: {len(message)} bytes of {_LARGEST}")
@@ -379,7 +379,7 @@ def _listening(host: str, port: int, secret: bytes | None) -> socket.socket:
 
 
 class Server:
-    """Keeps the table of a `TCPStore`, with a thread for each client.
+    """Serves the table of a `TCPStore`, with a thread for each client.
 
     The secret is read when a client connects: `spawn` may have made it since.
     """
@@ -410,7 +410,7 @@ class Server:
                 line.close()
                 continue
             self._lines.add(line)
-            if self._closed:  # meanwhile: who called must not wait for answers of a world that has ended
+            if self._closed:  # closed meanwhile: the client must not wait for a world that has ended
                 line.close()
                 return
             try:
@@ -421,7 +421,7 @@ class Server:
                 line.close()
 
     def _serve(self, line: socket.socket) -> None:
-        """Serve a client until it hangs up; what is no message ends its connection, and no other."""
+        """Serve a client until it disconnects; an invalid message closes its connection only."""
         with line, contextlib.suppress(OSError, ValueError, struct.error, MemoryError):
             if self._is_known(line):
                 while True:
@@ -444,7 +444,7 @@ class Server:
         with self._lock:
             try:
                 return [_step(self.table, action, key, values)]
-            except ValueError as error:  # a number was asked for where there is none
+            except ValueError as error:  # a request for a number, and the value is none
                 return [None, str(error).encode()]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is watched: that all ranks make the same calls, and that none waits forever.
+"""Checks that all ranks make the same calls, and that none waits forever.
 
 The first calls of every kind are compared among the ranks, each while it is under way; so is every 64th, together with
 a digest of all calls before it. In debug mode every call is, before it is made.
@@ -62,7 +62,7 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Check so much in groups that are made from now on."""
+    """Set how much is checked in groups that are made from now on."""
     _Level.chosen = level
 
 
@@ -97,7 +97,7 @@ def differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 class Check:
-    """Compares the calls of a group's members, by an engine of its own."""
+    """Compares the calls of a group's members, with a separate engine."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
@@ -201,9 +201,9 @@ def _told(members: list[int], calls: list[list[str]], parts: int) -> list[str]:
 
 
 _QUESTION, _ANSWER, _FAREWELL = 1, 2, 3
-_LAST = 16  # calls of each group that a rank tells the others of when it leaves
-_PAUSE = 0.2  # seconds between two looks at the letter box
-_PATIENCE = 2.0  # seconds for answers to come
+_LAST = 16  # calls of each group that a rank reports to the others when it leaves
+_PAUSE = 0.2  # seconds between polls for messages
+_PATIENCE = 2.0  # seconds to wait for replies
 
 
 class _Followed(NamedTuple):
@@ -217,7 +217,7 @@ class _Followed(NamedTuple):
 
 
 class Watch:
-    """Answers other ranks' queries in a thread of its own, and queries them when the main thread waits too long."""
+    """Handles other ranks' queries in a separate thread, and queries them when the main thread waits too long."""
 
     def __init__(self, letters: Any) -> None:
         self.letters = letters
@@ -312,7 +312,7 @@ class Watch:
     # --- Streams ------------------------------------------------------------------------------------
 
     def follow(self, test: Any, call: Call, seconds: float, group: ProcessGroup) -> bool:
-        """Keep an eye on a call that only a stream waits for; return False if there is no thread to do it."""
+        """Watch a call that only a stream waits for; return False if there is no thread to do it."""
         if self._thread is None:
             return bool(self.letters.Get_size() == 1)  # with itself a rank always agrees
         # Streams end in order, so that looking at the oldest is enough.
@@ -322,20 +322,20 @@ class Watch:
         return True
 
     def _end_late(self) -> None:
-        """End the job if a stream waits in vain: the program cannot be told, it may be anywhere."""
+        """End the job if a stream waits too long: an exception cannot be raised in the program's thread."""
         for held in self._followed[:1]:
             # An event is only looked at when its time is over: another thread may be capturing a graph.
             if time.monotonic() > held.deadline and not held.test.event.done:
                 sys.stderr.write(f"{held.group.late(held.call, held.seconds)}\n")
                 held.group.abort()
 
-    # --- Questions and answers ----------------------------------------------------------------------
+    # --- Queries and replies ------------------------------------------------------------------------
 
     def _ask(
         self, group: str, others: list[int], done: Callable[[], bool] | None = None, **more: Any
     ) -> dict[int, dict[str, Any]]:
-        """Return what others answer, in time and before `done` is true."""
-        token = secrets.token_hex(8)  # an answer to an earlier question may still be on its way
+        """Return the replies of other ranks that arrive in time and before `done` is true."""
+        token = secrets.token_hex(8)  # a reply to an earlier query may still arrive
         self._note_farewells()
         others = [rank for rank in others if rank not in self._left]
         for rank in others:

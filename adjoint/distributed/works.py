@@ -21,7 +21,7 @@ __all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError"
 
 
 class DistError(RuntimeError):
-    """Something went wrong between the processes of a group."""
+    """Base of errors in the communication of processes."""
 
 
 class DistBackendError(DistError):
@@ -33,7 +33,7 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """What processes tell each other beside the collectives was lost."""
+    """A key of the store, or one of its clients, did not arrive in time."""
 
 
 class Call(NamedTuple):

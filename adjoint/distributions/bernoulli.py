@@ -1,4 +1,4 @@
-"""Yes or no, given its probability or log-odds: exact, continuous, relaxed, and how long until yes."""
+"""Bernoulli distributions: exact, continuous, relaxed; and the geometric distribution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Chances(Distribution):
 
     @staticmethod
     def _only(probs: Any, logits: Any) -> str:
-        """Return which of the two was given; both or neither is an error."""
+        """Return which of the two was given; raise for both or neither."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         return "logits" if probs is None else "probs"
@@ -108,7 +108,7 @@ class Bernoulli(Chances, ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        """The likelier value, NaN where both are as likely."""
+        """The more likely value, NaN if both are equally likely."""
         mode = (self.probs >= 0.5).to(self.probs)
         mode[self.probs == 0.5] = float("nan")
         return mode
@@ -119,7 +119,7 @@ class Bernoulli(Chances, ExponentialFamily):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw zeros and ones."""
+        """Return samples: zeros and ones."""
         with no_grad():
             return ops.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
@@ -175,7 +175,7 @@ class ContinuousBernoulli(Chances, ExponentialFamily):
 
     @lazy_property
     def probs(self) -> Tensor:
-        """The parameter, kept away from 0 and 1."""
+        """The parameter, clamped away from 0 and 1."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _outside_unstable_region(self) -> Tensor:
@@ -225,12 +225,12 @@ class ContinuousBernoulli(Chances, ExponentialFamily):
         return ops.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw, without a gradient."""
+        """Return samples, without a gradient."""
         with no_grad():
             return self.icdf(self._uniform(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameter."""
+        """Return reparameterized samples, with gradients for the parameter."""
         return self.icdf(self._uniform(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -283,7 +283,7 @@ class LogitRelaxedBernoulli(Chances):
         super().__init__(self._set_only(probs, logits).size(), validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
         u = clamp_probs(ops.rand(shape, dtype=probs.dtype, device=probs.device))
@@ -298,7 +298,7 @@ class LogitRelaxedBernoulli(Chances):
 
 
 class Relaxed(TransformedDistribution):
-    """What relaxed distributions share: the parameters of their base."""
+    """Base of relaxed distributions: the parameters of their base."""
 
     has_rsample = True  # type: ignore[assignment]
 
@@ -384,7 +384,7 @@ class Geometric(Chances):
         return (1.0 / self.probs - 1.0) / self.probs
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw numbers of failures."""
+        """Return samples: numbers of failures."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             u = self.probs.new_empty(shape).uniform_(finfo(self.probs.dtype).tiny, 1)

@@ -1,4 +1,4 @@
-"""One of several outcomes: its number, one-hot, relaxed, counts of many; and mixtures, which pick a distribution so."""
+"""Categorical distributions: as indices, one-hot, relaxed; multinomial counts; and mixtures."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that the gradient of the sample goes straight to the probabilities."""
+        """Return samples whose gradient passes unchanged to the probabilities (straight-through estimator)."""
         probs = self._categorical.probs
         return self.sample(sample_shape) + (probs - probs.detach())
 
@@ -233,7 +233,7 @@ class ExpRelaxedCategorical(_OfCategorical):
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         shape = self._extended_shape(sample_shape)
         u = clamp_probs(ops.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
         scores = (self.logits - (-u.log()).log()) / self.temperature
@@ -307,7 +307,7 @@ class Multinomial(_OfCategorical):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:  # type: ignore[override]
-        """Counts that add up to the number of draws."""
+        """Counts that add up to the number of trials."""
         return constraints.multinomial(self.total_count)
 
     @property
@@ -429,7 +429,7 @@ class MixtureSameFamily(Distribution):
         return ops.logsumexp(parts + ops.log_softmax(self.mixture_distribution.logits, dim=-1), dim=-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw a component, then from it."""
+        """Return samples of components that are sampled first."""
         with no_grad():
             axis = len(tuple(sample_shape)) + len(self.batch_shape)
             chosen = self.mixture_distribution.sample(sample_shape)

@@ -86,12 +86,12 @@ class TransformedDistribution(Distribution):
         return bool(self.base_dist.has_rsample)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw from the base and transform, without a gradient."""
+        """Return transformed samples of the base, without a gradient."""
         with no_grad():
             return self._mapped(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw from the base and transform, such that gradients reach all parameters."""
+        """Return transformed, reparameterized samples of the base, with gradients for all parameters."""
         return self._mapped(self.base_dist.rsample(sample_shape))
 
     def _mapped(self, x: Tensor) -> Tensor:
@@ -228,11 +228,11 @@ class Independent(Distribution):
         return self.base_dist.variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw from the base."""
+        """Return samples of the base."""
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw from the base such that gradients reach its parameters."""
+        """Return reparameterized samples of the base, with gradients for its parameters."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Constraints: the sets that parameters and values of distributions lie in."""
+"""Constraints: the sets that parameters and values of distributions belong to."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = [
 
 
 class Constraint:
-    """A set that values may lie in; `event_dim` of their last dimensions make one element of it."""
+    """A set of valid values; the last `event_dim` dimensions of a tensor form one element."""
 
     is_discrete: Any = False
     event_dim: Any = 0
 
     def check(self, value: Tensor) -> Tensor:
-        """Return, for each event of `value`, whether it lies in the set."""
+        """Return, for each event of `value`, whether it belongs to the set."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class _Dependent(Constraint):
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
-        """How many dimensions an element has."""
+        """The number of dimensions of an element."""
         if self._event_dim is NotImplemented:
             raise NotImplementedError(".event_dim cannot be determined statically")
         return int(self._event_dim)
@@ -94,7 +94,7 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """A constraint on the elements, asked of whole blocks of some more dimensions."""
+    """A constraint on elements, checked for events with more dimensions: all elements must satisfy it."""
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
@@ -139,7 +139,7 @@ class MixtureSameFamilyConstraint(Constraint):
         return int(self.base_constraint.event_dim)
 
     def check(self, value: Tensor) -> Tensor:
-        """Return whether each value lies in the support of every component."""
+        """Return whether each value is in the support of every component."""
         events = self.event_dim
         spread = value.unsqueeze(-1 - events)
         result = self.base_constraint.check(spread)

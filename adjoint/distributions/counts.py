@@ -150,7 +150,7 @@ class Binomial(_Counted):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw numbers of successes."""
+        """Return samples: numbers of successes."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return binomial(self.total_count.expand(shape), self.probs.expand(shape))
@@ -219,7 +219,7 @@ class NegativeBinomial(_Counted):
         return Gamma(concentration=self.total_count, rate=ops.exp(-self.logits), validate_args=False)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw numbers of successes."""
+        """Return samples: numbers of successes."""
         with no_grad():
             return ops.poisson(self._gamma.sample(sample_shape=sample_shape))
 

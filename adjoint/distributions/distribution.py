@@ -190,16 +190,16 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw, without a gradient."""
+        """Return samples, without a gradient."""
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
-        """Draw `n` times; ``sample((n,))`` says the same."""
+        """Return `n` samples; deprecated, use ``sample((n,))``."""
         warnings.warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", stacklevel=2, category=FutureWarning
         )
@@ -238,7 +238,7 @@ class Distribution:
             self._validate_sample(value)
 
     def _validate_sample(self, value: Any) -> None:
-        """Raise unless `value` is a tensor that fits the shapes and lies in the support."""
+        """Raise unless `value` is a tensor that fits the shapes and is in the support."""
         if not isinstance(value, TensorBase):
             raise ValueError("The value argument to log_prob must be a Tensor")
         tensor: Any = value

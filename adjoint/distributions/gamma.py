@@ -1,4 +1,4 @@
-"""The gamma distribution and what is made of gamma numbers: beta, Dirichlet, F, Student's t."""
+"""The gamma distribution and those derived from it: beta, Dirichlet, F, Student's t."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Gamma(ExponentialFamily):
         return self.concentration / self.rate.pow(2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach both parameters."""
+        """Return reparameterized samples, with gradients for both parameters."""
         shape = self._extended_shape(sample_shape)
         value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         value.detach().clamp_(min=finfo(value.dtype).tiny)  # zero would have no logarithm
@@ -168,7 +168,7 @@ class Exponential(ExponentialFamily):
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the rate."""
+        """Return reparameterized samples, with gradients for the rate."""
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -274,7 +274,7 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the concentration."""
+        """Return reparameterized samples, with gradients for the concentration."""
         return _sample_dirichlet(self.concentration.expand(self._extended_shape(Size(tuple(sample_shape)))))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -361,7 +361,7 @@ class Beta(ExponentialFamily):
 
     @property
     def mean(self) -> Tensor:
-        """The share of the first concentration."""
+        """The mean: the fraction of the first concentration."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
     @property
@@ -376,7 +376,7 @@ class Beta(ExponentialFamily):
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach both parameters."""
+        """Return reparameterized samples, with gradients for both parameters."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -430,7 +430,7 @@ class FisherSnedecor(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The mean, where there is one."""
+        """The mean, if it exists."""
         df2 = self._where_df2_above(2)
         return df2 / (df2 - 2)
 
@@ -443,12 +443,12 @@ class FisherSnedecor(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The variance, where there is one."""
+        """The variance, if it exists."""
         df2 = self._where_df2_above(4)
         return 2 * df2.pow(2) * (self.df1 + df2 - 2) / (self.df1 * (df2 - 2).pow(2) * (df2 - 4))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach both parameters."""
+        """Return reparameterized samples, with gradients for both parameters."""
         shape = self._extended_shape(sample_shape)
         above = self._gamma1.rsample(sample_shape).view(shape)
         below = self._gamma2.rsample(sample_shape).view(shape)
@@ -525,7 +525,7 @@ class StudentT(Distribution):
         return m
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach all parameters."""
+        """Return reparameterized samples, with gradients for all parameters."""
         shape = self._extended_shape(sample_shape)
         x = _standard_normal(shape, dtype=self.df.dtype, device=self.df.device)
         z = self._chi2.rsample(sample_shape)

@@ -82,13 +82,13 @@ class Normal(_Centred, ExponentialFamily):
         return self.stddev.pow(2)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw, without a gradient."""
+        """Return samples, without a gradient."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return ops.normal(self.loc.expand(shape), self.scale.expand(shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.loc + _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device) * self.scale
 
@@ -158,7 +158,7 @@ class Laplace(_Centred):
         return 2**0.5 * self.scale
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         shape = self._extended_shape(sample_shape)
         u = self.loc.new_empty(shape).uniform_(finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * ops.log1p(-u.abs())
@@ -198,7 +198,7 @@ class Cauchy(_Centred):
         return ops.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -419,7 +419,7 @@ class VonMises(Distribution):
         return ops.where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw angles by rejection from a wrapped Cauchy distribution (D. J. Best and N. I. Fisher, 1979)."""
+        """Sample angles by rejection from a wrapped Cauchy distribution (D. J. Best and N. I. Fisher, 1979)."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
             x = ops.zeros(shape, dtype=float64, device=self.loc.device)

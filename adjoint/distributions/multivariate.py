@@ -88,7 +88,7 @@ class _Factored(Distribution):
 
 
 class _NormalVector(Distribution):
-    """What distributions of normal vectors share: the mean."""
+    """Base of distributions of normal vectors: the mean."""
 
     support = constraints.real_vector
     has_rsample = True
@@ -172,7 +172,7 @@ class MultivariateNormal(_NormalVector, _Factored):
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         shape = self._extended_shape(sample_shape)
         eps = _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + _batch_mv(self._unbroadcasted_scale_tril, eps)
@@ -282,7 +282,7 @@ class LowRankMultivariateNormal(_NormalVector):
         return self._broadcast(inverse - ops.matmul(solved.mT, solved))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         shape = self._extended_shape(sample_shape)
         factor_shape = Size(shape[:-1]) + self.cov_factor.shape[-1:]
         low = _standard_normal(factor_shape, dtype=self.loc.dtype, device=self.loc.device)
@@ -400,7 +400,7 @@ class Wishart(_Factored, ExponentialFamily):
         return self.df.view(self._batch_shape + (1, 1)) * (v.pow(2) + outer)
 
     def _bartlett_sampling(self, sample_shape: Any = ()) -> Tensor:
-        """Draw a Cholesky factor: roots of chi-squared numbers over normal ones (M. S. Bartlett, 1933)."""
+        """Sample by the Bartlett decomposition: chi on the diagonal, normal below (M. S. Bartlett, 1933)."""
         p = self._event_shape[-1]
         noise = self._dist_chi2.rsample(sample_shape).clamp(min=finfo(self.df.dtype).tiny).sqrt().diag_embed()
         i, j = ops.tril_indices(p, p, offset=-1)
@@ -410,7 +410,7 @@ class Wishart(_Factored, ExponentialFamily):
         return factor @ factor.mT
 
     def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Tensor:
-        """Draw such that gradients reach the parameters; singular draws are drawn again."""
+        """Return reparameterized samples, with gradients for the parameters; singular ones are sampled again."""
         sample_shape = Size(tuple(sample_shape))
         tries = (3 if len(self._batch_shape) > 0 else 10) if max_try_correction is None else max_try_correction
         sample = self._bartlett_sampling(sample_shape)
@@ -488,7 +488,7 @@ class LKJCholesky(Distribution):
         return new
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw factors: rows in random directions, of random lengths."""
+        """Sample Cholesky factors: rows with random directions and lengths."""
         y = self._beta.sample(sample_shape).unsqueeze(-1)
         normal = ops.randn(self._extended_shape(sample_shape), dtype=y.dtype, device=y.device).tril(-1)
         direction = normal / vector_norm(normal, dim=-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Uniform and exponential numbers bent into shape: Gumbel, Kumaraswamy, Pareto, Weibull."""
+"""Transformed uniform and exponential distributions: Gumbel, Kumaraswamy, Pareto, Weibull."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Uniform(Distribution):
         return (self.high - self.low).pow(2) / 12
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the bounds."""
+        """Return reparameterized samples, with gradients for the bounds."""
         shape = self._extended_shape(sample_shape)
         return self.low + ops.rand(shape, dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
 
@@ -316,7 +316,7 @@ class GeneralizedPareto(Distribution):
         return ops.where(self._exponential, ops.ones_like(self.concentration), self.concentration)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw such that gradients reach the parameters."""
+        """Return reparameterized samples, with gradients for the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.icdf(ops.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 

@@ -1,4 +1,4 @@
-"""What distributions share: broadcast parameters, odds and probabilities, triangles and vectors."""
+"""Helper functions of distributions: broadcast parameters, logits and probabilities, triangular matrices."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Keep probabilities away from 0 and 1 by the least step of their dtype."""
+    """Clamp probabilities to [eps, 1 - eps], where eps is that of their dtype."""
     eps = finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 

@@ -1,4 +1,4 @@
-"""`explain`: the answer, in words, to why a gradient is what it is."""
+"""`explain`: describe in words why a gradient is what it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HUGE, TINY = 1e6, 1e-10
 
 
 class Explanation:
-    """The answer of `explain`: `status` in one word, `text` in sentences, `places` the lines of the program.
+    """The result of `explain`: `status` in one word, `text` in sentences, `places` the lines of the program.
 
     `status` is ``"none"``, ``"zero"``, ``"nan"``, ``"infinite"``, ``"huge"``, ``"vanishing"`` or ``"fine"``.
     """
@@ -47,7 +47,7 @@ def explain(loss: Any, x: Any) -> Explanation:
     ----------
     loss
         The tensor that was, or will be, differentiated; or a function of `x` that gives it. A function is run and
-        watched, and so is what happens inside ``with adjoint.explain.watch():``; then the answer names each line at
+        watched, and so is what happens inside ``with adjoint.explain.watch():``; then the result names each line at
         which history was lost. Without a watch it is found from the graph alone.
     x
         The tensor whose gradient is explained.
@@ -104,7 +104,7 @@ def _of_function(function: Callable[..., Any], x: Any, names: Names) -> Explanat
 
 
 def _of_leaf(x: Any, names: Names) -> Explanation | None:
-    """Return an answer that has nothing to do with the loss: `x` cannot have, or does not keep, a gradient."""
+    """Return an explanation that does not depend on the loss: `x` cannot have a gradient, or does not retain it."""
     if edge_of(x) is None:
         if x.array.dtype.kind in "iub":
             return Explanation(
@@ -164,7 +164,7 @@ def _unrelated(loss: Any, x: Any, names: Names, watch: Watch) -> str:
 
 
 def _guess(loss: Any, x: Any, names: Names) -> tuple[list[str], list[str]]:
-    """Return what the graph alone can tell of a missing path."""
+    """Return what the graph alone shows of a missing path."""
     if edge_of(loss) is None:
         kind = "holds integers or booleans" if loss.array.dtype.kind in "iub" else "has no history"
         return [

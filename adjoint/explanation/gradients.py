@@ -1,4 +1,4 @@
-"""The backward pass as a story: what each node received and gave on the way from a loss to one tensor."""
+"""A backward pass from a loss to one tensor: the gradients that each node received and returned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import place
 
 
 class Passage(NamedTuple):
-    """One node of a pass: the size of what came in and of what it gave towards the tensor asked about."""
+    """One node of a pass: the size of its incoming gradient and of the gradient that it passes towards the tensor."""
 
     node: Any
     entered: float
@@ -109,7 +109,7 @@ def is_freed(loss: Any) -> Any:
 
 
 def users_without_history(loss: Any, x: Any) -> list[Node]:
-    """Return nodes behind `loss` that kept the memory of `x` as an input that has no history: `x` was detached."""
+    """Return nodes behind `loss` that saved the memory of `x` as an input without history: `x` was detached."""
     owner = owner_of(x.array)
 
     def of_x(value: Any) -> bool:
@@ -124,7 +124,7 @@ def users_without_history(loss: Any, x: Any) -> list[Node]:
 
 
 def first_nan(loss: Any) -> Any:
-    """Return the oldest node that kept a NaN, and whether it made it: its own inputs have none."""
+    """Return the oldest node that saved a NaN, and whether the node made it: its inputs have none."""
     for node in reversed(reachable(loss)):
         kept = saved_arrays(node, node.saved)
         bad = [position for position, value in kept if _is_nan(value)]

@@ -29,7 +29,7 @@ _SELECTING = {
 
 
 def of_zero(p: Passage, x: Any) -> str:
-    """Return why a gradient became zero in a node, or nothing where that cannot be told."""
+    """Return why a gradient became zero in a node, or an empty text if the cause is unknown."""
     if gradients.underflows(p, x):
         kind = np.finfo(p.received[0].array.dtype)
         return (
@@ -99,7 +99,7 @@ _CHECKS: dict[str, Callable[[Passage, dict[int, Any]], str]] = {
 
 
 def of_nan(p: Passage) -> str:
-    """Return why a node made a NaN of a gradient without one, or nothing where that cannot be told."""
+    """Return why a node made a NaN of a gradient without one, or an empty text if the cause is unknown."""
     if np.isinf(p.entered):
         return " An infinite gradient came in; times zero, or minus another infinity, that is NaN."
     saved = [v for _, v in gradients.saved_values(p.node)]

@@ -1,4 +1,4 @@
-"""What a watch remembers: every tensor's origin, with or without history, and where history was lost."""
+"""The record of a watch: every tensor's origin, with or without history, and where history was lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ latest: list[Watch] = []  # the last watch that was on, for `explain` after its 
 
 
 class Origin:
-    """How a tensor came to be: what made it, where, from what, and how history was lost there, if it was."""
+    """The origin of a tensor: the op, its line and inputs, and how history was lost there, if it was."""
 
     __slots__ = ("cut", "made_by", "nan", "parents", "place")
 
@@ -54,7 +54,7 @@ class Watch(Observer):
         return self
 
     def origin(self, x: Any) -> Origin:
-        """Return how a tensor came to be; one that was there before is its own origin."""
+        """Return the origin of a tensor; a tensor from before the watch is its own origin."""
         entry = self.origins.get(id(x))
         if entry is not None and entry[0]() is x:
             return entry[1]
@@ -89,7 +89,7 @@ class Watch(Observer):
         self.note(out, origin)
 
     def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
-        """Remember an in-place op as where its tensor comes from now."""
+        """Record an in-place op as the new origin of its tensor."""
         tensors = [v for v in inputs if isinstance(v, TensorBase)]
         parents = [self.origin(t) for t in tensors]
         super().compute_into(op, x, inputs, params, run)
@@ -98,7 +98,7 @@ class Watch(Observer):
         origin.nan = _has_nan(x)
 
     def read(self, x: TensorBase, what: str) -> None:
-        """Remember that Python looked at a value: what it makes of it has no history."""
+        """Record that Python read a value: results computed from it have no history."""
         if what != "repr()":
             self.reads.append((self.origin(x), what, here()))
         super().read(x, what)
@@ -113,7 +113,7 @@ class Watch(Observer):
         self.note(out, Origin(how, here(), [self.origin(x)], how if x.node is not None else None))
         super().cut(x, out, how)
 
-    # --- what it can tell ---
+    # --- what it reports ---
 
     def cuts(self, loss: Any, x: Any) -> list[str]:
         """Return, in words, every place at which a path from `x` to `loss` lost its history."""

@@ -1,4 +1,4 @@
-"""Programs as fixed lists of primitives: ``export`` runs a module once, and what it did can be read, saved and run."""
+"""Programs as fixed lists of primitives: ``export`` runs a module once, and the result can be read, saved and run."""
 
 from ..tree import register_dataclass
 from .exported import ExportedProgram, export

@@ -14,7 +14,7 @@ __all__ = ["Generated", "generated"]
 
 
 class Generated:
-    """A constant that is made anew for each size.
+    """A constant that is recomputed for each size.
 
     Attributes
     ----------

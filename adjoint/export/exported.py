@@ -69,7 +69,7 @@ class ProgramModule(Module):
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProgramModule:
-        """Return a module with parameters and buffers of its own, which runs the same list."""
+        """Return a copy with separate parameters and buffers, which runs the same list."""
         made = ProgramModule(self.__dict__["_exported"])
         for mine, its in zip(self.modules(), made.modules(), strict=True):
             for name, parameter in mine._parameters.items():
@@ -94,7 +94,7 @@ class Range(NamedTuple):
 
 
 class ExportedProgram:
-    """A module as the list of primitives that one run of it was; `module` gives what runs it again.
+    """A module as the list of primitives of one run; `module` returns a module that runs the list.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class ExportedProgram:
         self._buffers = buffers
         self.buffers_apart = {n: t for n, t in buffers.items() if n in apart}
         self.state_dict = {**parameters, **{n: t for n, t in buffers.items() if n not in apart}}
-        # tensors that the program finds outside of the module: they go with it, under names of their own
+        # tensors from outside of the module: they are exported with it, under generated names
         outside = [n for n in program.state if n not in self.state_dict and n not in buffers]
         self.constants = {**self.buffers_apart, **{n: program.tensors[n] for n in outside if n in program.tensors}}
         self.graph, names = _graph(program, list(parameters), list(buffers), self.constants)
@@ -267,7 +267,7 @@ def export(
     mod: Any, args: Any, kwargs: Any = None, *, dynamic_shapes: Any = None, strict: bool = False,
     preserve_module_call_signature: Any = (), prefer_deferred_runtime_asserts_over_guards: bool = False,
 ) -> ExportedProgram:  # fmt: skip
-    """Run a module on example inputs, and return what it did as a program.
+    """Run a module on example inputs, and return its operations as a program.
 
     Parameters
     ----------

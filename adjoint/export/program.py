@@ -34,7 +34,7 @@ __all__ = ["DETACH", "Call", "ExportError", "Program", "captured"]
 
 
 class ExportError(RuntimeError):
-    """A program did something that a file cannot say: the message names the op and the line of the program."""
+    """A program cannot be exported: the message names the op and the line of the program."""
 
 
 class Call:
@@ -122,7 +122,7 @@ DETACH = Step("detach", lambda array: array)  # the same elements, without histo
 
 
 class _Pass(Tracer):
-    """Writes down a forward pass, and which module ran each line; what runs inside of `vmap`, too."""
+    """Records a forward pass, also inside of `vmap`, and which module ran each line."""
 
     def __init__(self, args: Any, kwargs: Any, paths: Mapping[int, str]) -> None:
         super().__init__(args, kwargs)
@@ -166,7 +166,7 @@ class _Pass(Tracer):
         return cast_p(hot, np.dtype(np.int64)).array
 
     def cut(self, x: Any, out: Any, how: str) -> None:
-        """Write down that gradients stop: what `detach` gives gets memory of its own, to be told apart by."""
+        """Record that gradients stop: the result of `detach` gets separate memory, by which it is recognised."""
         super().cut(x, out, how)
         if self.depth or how != "detach()" or type(x.array) is not np.ndarray or type(out.array) is not np.ndarray:
             return
@@ -179,7 +179,7 @@ class _Pass(Tracer):
         self.record(DETACH, (value,), (), (out.array,), (x,))
 
     def writes_to_detached(self) -> bool:
-        """Return whether the program wrote in place to what `detach` gave, which was its source's memory."""
+        """Return whether the program wrote in place to a result of `detach`, which shares its source's memory."""
         return any(m is not None and m.written for m in map(self.memories.find, self.detached))
 
     def enter(self, module: Any, *_: Any) -> None:
@@ -328,7 +328,7 @@ def _resized(leaves: list[Any], axes: Any, sizes: Mapping[Dim, int]) -> list[Any
 
 
 def _copied(leaves: list[Any]) -> list[Any]:
-    """Return the arguments with tensors of their own, that the program may write to."""
+    """Return copies of the arguments, to which the program may write."""
     return [wrap(v.array.copy(order="K")) if type(v) is nodes.tensor_type else v for v in leaves]
 
 
@@ -360,14 +360,14 @@ class _Merger:
         self._prune()
 
     def sizes_to_check(self, start: Mapping[Dim, int]) -> set[tuple[Dim, int]]:
-        """Return at which other sizes the program must run, as a number was taken for the quotient of a size.
+        """Return other sizes at which the program must be checked, because a number was taken for a quotient of a size.
 
-        A few runs do not tell quotients apart; as many as the divisor do, one after the other.
+        One or two runs cannot distinguish quotients; as many consecutive sizes as the divisor can.
         """
         found: set[tuple[Dim, int]] = set()
         numbers = {v.number: dims for v, dims in zip(self.program.inputs, self.program.dims, strict=True)}
         steps = [(numbers[number][axis].root, step) for number, axis, step in self.solver.quotients]
-        if self.solver.exact:  # of windows: what follows from their numbers is told apart by sizes further away
+        if self.solver.exact:  # of windows: formulas of their numbers differ at sizes further away
             found = {(root, size + by) for root, size in start.items() for by in (2, 5, 16, 33, size)}
         for root, step in steps:
             sizes = [start[root] + by for near in range(1, 4 * step) for by in (near, -near)]
@@ -375,7 +375,7 @@ class _Merger:
         return {(root, size) for root, size in found if _fits(root, size)}
 
     def _lines(self, graph: Graph) -> list[Any]:
-        """Return the lines that compute, or raise for one that looks at what was computed of the arguments."""
+        """Return the lines that compute; raise for one that reads values that depend on the arguments."""
         depends = set(graph.arguments)
         for line in graph.lines:
             if line.op is GUARD and line.operands[0] in depends:
@@ -470,7 +470,7 @@ class _Merger:
             yield [line.operands[1] for line in graph.lines if line.op is WRITE][at]
 
     def _suggest(self, same: Sequence[Any]) -> None:
-        """Tell the solver how many windows there are along the axes of a convolution or pooling."""
+        """Suggest the numbers of windows along the axes of a convolution or pooling to the solver."""
         self.solver.suggested.clear()
         first = same[0]
         places = [_windows_of(line) for line in same]
@@ -528,7 +528,7 @@ class _Merger:
         self.program.constants[first] = found
 
     def _merged(self, values: Sequence[Any], line: Any) -> Any:
-        """Return what parameters of the runs have in common, `Varying` where they differ."""
+        """Return the parameters of the runs merged: `Varying` where they differ."""
         first = values[0]
         if all(type(v) is type(first) for v in values):
             if isinstance(first, tuple | list):
@@ -558,7 +558,7 @@ class _Merger:
         return ("taps", kinds[0], merged) if known else None
 
     def _prune(self) -> None:
-        """Leave what the outputs and writes need."""
+        """Remove lines that neither outputs nor writes need."""
         program = self.program
         wanted = program.prune()
         program.constants = {v: c for v, c in program.constants.items() if v in wanted}

@@ -25,7 +25,7 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Any:
     pattern
         Names of the dimensions before and after ``->``: ``"b (h w) c -> b c h w"``; ``...`` stands for any number.
     axes_lengths
-        Sizes of names that cannot be told from the tensor.
+        Sizes of names that the tensor's shape does not determine.
 
     Examples
     --------

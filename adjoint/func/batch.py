@@ -220,7 +220,7 @@ _nested: list[Level] = []
 
 
 class vmap_increment_nesting(entered):
-    """Go into a batch: inside, its level's number is that of the tensors that stand for one element."""
+    """Enter a batch level: the value of the context is the level of tensors that represent one element."""
 
     __slots__ = ()
 
@@ -233,13 +233,13 @@ class vmap_increment_nesting(entered):
 
 
 def _vmap_increment_nesting(batch_size: int, randomness: str) -> int:
-    """Go into a batch until `_vmap_decrement_nesting`."""
+    """Enter a batch level until `_vmap_decrement_nesting`."""
     _nested.append(Level(Batched, batch_size, randomness))
     return _nested[-1].__enter__()
 
 
 def _vmap_decrement_nesting() -> int:
-    """Leave the batch that was last gone into."""
+    """Leave the innermost batch level."""
     level = _nested.pop()
     level.__exit__()
     arguments.pop(level.number, None)
@@ -262,7 +262,7 @@ def _to_front(x: Any, dim: int) -> Any:
 
 
 def _write_back(level: int, size: int) -> None:
-    """Put what a function has written into its arguments into the caller's tensors."""
+    """Copy values that a function has written into its arguments to the caller's tensors."""
     for x, dim, inner, before in arguments.get(level, {}).values():
         edge_of(inner)
         if inner.array is not before:
@@ -290,7 +290,7 @@ def _check_out_dims_is_int_or_int_pytree(out_dims: Any, func: Any) -> None:
 
 
 def _unwrap_batched(batched_outputs: Any, out_dims: Any, vmap_level: int, batch_size: int, func: Any) -> Any:
-    """Return the function's results with the batch dimension in sight."""
+    """Return the function's results with the batch dimension visible."""
     outs, spec = tree_flatten(batched_outputs)
     name = _get_name(func)
     places = _out_dims(out_dims, isinstance(batched_outputs, TensorBase), spec, name)
@@ -314,7 +314,7 @@ def _out_dims(out_dims: Any, single: bool, spec: TreeSpec, name: str) -> list[An
 
 
 def _maybe_remove_batch_dim(name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: Any) -> Any:
-    """Return a result with the batch dimension in sight, or as it is where there is to be none."""
+    """Return a result with the batch dimension visible, or unchanged if `out_dims` has none for it."""
     if out_dim is None:
         if isinstance(batched_output, TensorBase) and _is_of(batched_output, vmap_level):
             raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
@@ -375,7 +375,7 @@ def _of_argument(out: Any, level: int, dim: int) -> Any:
 
 
 def get_chunk_sizes(total_elems: int, chunk_size: int) -> list[int]:
-    """Return the sizes of the parts of a batch: all alike but for the last."""
+    """Return the sizes of the chunks of a batch: all equal except the last."""
     return [min(chunk_size, total_elems - at) for at in range(0, total_elems, chunk_size)]
 
 

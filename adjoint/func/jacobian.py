@@ -1,4 +1,4 @@
-"""Whole derivatives of functions: `jacrev`, `jacfwd`, `hessian`."""
+"""Jacobians and Hessians: `jacrev`, `jacfwd`, `hessian`."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _state(module: Any) -> dict[str, Any]:
 
 @contextmanager
 def _replaced(module: Any, tensors: dict[str, Any], tie: bool, strict: bool) -> Iterator[None]:
-    """Put tensors in the places of a module's own for the time of a call."""
+    """Replace a module's tensors during a call."""
     own = _state(module)
     wanted = {**_tied(own, tensors), **tensors} if tie else dict(tensors)
     if strict:
@@ -141,7 +141,7 @@ def _kind(module: Any) -> str:
 
 
 def _tied(own: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
-    """Return the given tensors under the other names of what they replace."""
+    """Return the given tensors under all names of the tied tensors that they replace."""
     by_identity: dict[int, list[str]] = {}
     for name, tensor in own.items():
         by_identity.setdefault(id(tensor), []).append(name)
@@ -197,7 +197,7 @@ def _stacked(tensors: list[Any], name: str) -> Any:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Make the batch norms of a module keep no running statistics, in place: `vmap` cannot write to them."""
+    """Remove the running statistics of all batch norms in a module, in place: `vmap` cannot write to them."""
     for module in root.modules():
         is_batch_norm = any(kind.__name__ == "_BatchNorm" for kind in type(module).__mro__)
         if is_batch_norm and module.track_running_stats:

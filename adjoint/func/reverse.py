@@ -293,7 +293,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def vjp_by_position(func: Any, args: tuple[Any, ...], argnums: Argnums, has_aux: bool) -> tuple[Any, Any, Any]:
-    """Do as `vjp` does, for chosen arguments."""
+    """`vjp` with respect to chosen arguments."""
     outer, start, given = modes.local.grad, tick(), args
     leaves: list[Any] = []
     originals: list[Any] = []

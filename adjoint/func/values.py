@@ -214,7 +214,7 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """Return a function that does as `func` does.
+    """Return a function equivalent to `func`.
 
     In torch this rewrites in-place ops into others before tracing; here a trace already has none, because
     values inside transforms never change: a write gives the tensor another value.

@@ -1,4 +1,4 @@
-"""A graph of nodes in the order in which they run, and the Python that it is."""
+"""A graph of nodes in execution order, and the Python code generated from it."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ _GENERIC: dict[Any, Any] = {kind: getattr(typing, kind.__name__.capitalize()) fo
 
 
 class PythonCode(NamedTuple):
-    """The text of a graph, and what its names stand for."""
+    """The source code of a graph, and the objects that its names refer to."""
 
     src: str
     globals: dict[str, Any]
 
 
 class CodeGen:
-    """How a graph's function takes its arguments; programs may put their own in its place."""
+    """How a graph's function takes its arguments and returns results; programs may override it."""
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return the values of the placeholders, of what the function was called with."""
+        """Return the values of the placeholders, given the arguments of the call."""
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Return what the function returns, of what the graph does."""
+        """Return what the function returns, given the output of the graph."""
         return outputs
 
 
 class _Nodes:
-    """The nodes of a graph, forwards or backwards; they may be erased while one goes through them."""
+    """The nodes of a graph, forwards or backwards; nodes may be erased during iteration."""
 
     def __init__(self, graph: Graph, step: str = "_next") -> None:
         self.graph, self.step = graph, step
@@ -72,7 +72,7 @@ class _Nodes:
 
 
 class Graph:
-    """The operations of a program, in order: the intermediate form of ``fx``.
+    """The operations of a program, in order: the intermediate representation of ``fx``.
 
     Parameters
     ----------
@@ -135,19 +135,19 @@ class Graph:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Add a node at the place where nodes are added."""
+        """Add a node at the insertion point, by default the end of the graph."""
         name = self._name(name or _wish(op, target))
         node = Node(self, name, op, target, args or (), kwargs or {}, type_expr)
         self._insert(node)
         return node
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
-        """Add an argument of the function."""
+        """Add a placeholder: an argument of the graph's function."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
-        """Add the reading of a parameter, a buffer or another attribute of the module."""
+        """Add a node that reads a parameter, a buffer or another attribute of the module."""
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None) -> Node:
@@ -165,18 +165,18 @@ class Graph:
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def output(self, result: Any, type_expr: Any = None) -> Node:
-        """Add what the function returns."""
+        """Add the output node: the value that the function returns."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
-        """Add a copy of another graph's node; `arg_transform` gives this graph's nodes for that graph's."""
+        """Add a copy of another graph's node; `arg_transform` maps that graph's nodes to this graph's."""
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         found = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         found.meta = copy.copy(node.meta)
         return found
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
-        """Add all nodes of another graph; return what it returns."""
+        """Add copies of all nodes of another graph; return the value of its output."""
         for node in g.nodes:
             if node in val_map:
                 continue
@@ -201,7 +201,7 @@ class Graph:
     # --- Changing it ---
 
     def erase_node(self, to_erase: Node) -> None:
-        """Take a node out; nothing may use it any more."""
+        """Remove a node; no other node may use it."""
         if to_erase.users:
             raise RuntimeError(
                 f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
@@ -222,11 +222,11 @@ class Graph:
             self._insert = before
 
     def inserting_before(self, n: Node | None = None) -> Any:
-        """Add nodes before one (at the beginning, without one) inside this context."""
+        """Set the insertion point before a node (by default the first) inside this context."""
         return self.inserting_after(self._root) if n is None else self._inserting(n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> Any:
-        """Add nodes after one (at the end, without one) inside this context."""
+        """Set the insertion point after a node (by default the last) inside this context."""
         if n is None:
             return self._inserting(self._root.prepend)
         at = [n]
@@ -238,7 +238,7 @@ class Graph:
         return self._inserting(insert)
 
     def eliminate_dead_code(self, is_impure_node: Any = None) -> bool:
-        """Take out what nothing uses; return whether there was any."""
+        """Remove nodes whose results are unused; return whether there were any."""
         self.lint()
         impure, changed = is_impure_node or Node.is_impure, False
         for node in reversed(self.nodes):
@@ -248,7 +248,7 @@ class Graph:
         return changed
 
     def lint(self) -> None:
-        """Raise RuntimeError where the graph makes no sense: values used before they are made, unknown targets."""
+        """Raise RuntimeError for an invalid graph: values used before they are computed, unknown targets."""
         seen: dict[Node, None] = {}
         names: set[str] = set()
         for node in self.nodes:
@@ -276,10 +276,10 @@ class Graph:
                 )
             at = getattr(at, part)
 
-    # --- Its text ---
+    # --- Code generation ---
 
     def python_code(self, root_module: str = "self", *, verbose: bool = False, **_: Any) -> PythonCode:
-        """Return the graph as the text of a function, and what its names stand for."""
+        """Return the source code of the graph's function, and the objects that its names refer to."""
         names: dict[str, Any] = {"torch": torch(), "inf": float("inf"), "nan": float("nan"), "device": torch().device}
         given, body, returned = [], [], ""
         last = _last_uses(self)
@@ -299,15 +299,15 @@ class Graph:
         return PythonCode("\n".join(["\n\n", head, *body, "    "]), names)
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Set how the function takes its arguments."""
+        """Set the `CodeGen`: how the function takes its arguments and returns results."""
         self._codegen = codegen
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return the placeholders' values of what the function is called with."""
+        """Return the values of the placeholders, given the arguments of the call."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Return what the function returns of what the graph does."""
+        """Return what the function returns, given the output of the graph."""
         return self._codegen.process_outputs(out)
 
     def print_tabular(self) -> None:
@@ -326,7 +326,7 @@ _TAKEN = frozenset(("torch", "self", "inf", "nan", "device", "forward", *dir(bui
 
 
 def _wish(op: str, target: Any) -> str:
-    """Return the name that a node would like to have."""
+    """Return the preferred name of a node; `Graph` makes it unique."""
     if op == "call_function":
         name = getattr(target, "__name__", type(target).__name__)
         return re.sub(r"(?<!^)(?<!_)(?=[A-Z][a-z])", "_", name).lower()
@@ -334,7 +334,7 @@ def _wish(op: str, target: Any) -> str:
 
 
 def _last_uses(graph: Graph) -> dict[Node, str]:
-    """Return, for each node, text that forgets what nothing after it needs."""
+    """Return, for each node, code that sets values to None that no later node needs."""
     seen: set[Node] = set()
     found: dict[Node, list[str]] = {}
     for node in reversed(graph.nodes):
@@ -381,7 +381,7 @@ def _call(node: Node, args: list[str], given: str, names: dict[str, Any]) -> str
 
 
 def _function(target: Any, names: dict[str, Any]) -> str:
-    """Return the text that names a function, which the function's text will find there."""
+    """Return the name of a function in the generated code."""
     path = qualified_name(target)
     if type(target) is Called:  # one overload, with arguments of its own: its path leads to all of them
         path = path.replace("torch.", "torch_", 1)
@@ -389,7 +389,7 @@ def _function(target: Any, names: dict[str, Any]) -> str:
 
 
 def _annotation(kind: Any, mark: str, names: dict[str, Any]) -> str:
-    """Return the text of a type, whose words the function's text will find, behind a mark."""
+    """Return the annotation of a type in the generated code, after a mark such as ``: ``."""
     return "" if kind is None else f"{mark}{_type(kind, names)}"
 
 
@@ -402,7 +402,7 @@ def _type(kind: Any, names: dict[str, Any]) -> str:
 
 
 def _known(path: str, value: Any, names: dict[str, Any]) -> str:
-    """Return a word for what a path names: the path itself for torch and Python, else a word that `names` explains."""
+    """Return a name for an object: its path for torch and builtins, else a name that is added to `names`."""
     if path.startswith("torch.") or getattr(builtins, path, None) is value or path == "...":
         return path
     word = re.sub(r"[^0-9a-zA-Z_]+", "_", path)
@@ -413,7 +413,7 @@ def _known(path: str, value: Any, names: dict[str, Any]) -> str:
 
 
 def _reach(root: str, target: str) -> str:
-    """Return text that reads an attribute by its path; parts of it may be numbers."""
+    """Return code that reads an attribute by its path; components such as ``0`` are not identifiers."""
     text = root
     for part in target.split("."):
         text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
@@ -421,7 +421,7 @@ def _reach(root: str, target: str) -> str:
 
 
 def _text(value: Any, names: dict[str, Any]) -> str:
-    """Return the text of an argument."""
+    """Return the code of an argument."""
     if isinstance(value, Node):
         return value.name
     if isinstance(value, tuple):
@@ -443,7 +443,7 @@ def _text(value: Any, names: dict[str, Any]) -> str:
 
 
 def _object(value: Any, names: dict[str, Any]) -> str:
-    """Return the text of a dtype, a device, or a name under which the text will find an object."""
+    """Return the code of a dtype or a device; for another object, a name that is added to `names`."""
     text, root = str(value), torch()
     if isinstance(value, root.dtype | root.layout | root.memory_format):
         return f"torch.{text.rpartition('.')[2]}"
@@ -455,7 +455,7 @@ def _object(value: Any, names: dict[str, Any]) -> str:
 
 
 class _Ref:
-    """A node in the packed form of a graph."""
+    """A reference to a node in a pickled graph."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -466,7 +466,7 @@ def _packed(value: Any) -> Any:
 
 
 def _rebuilt(rows: list[Any]) -> Graph:
-    """Return the graph that was packed."""
+    """Return the graph from its pickled rows."""
     from .node import map_aggregate
 
     graph = Graph()

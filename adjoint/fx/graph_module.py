@@ -1,4 +1,4 @@
-"""A module whose forward is the text of a graph."""
+"""A module whose forward is generated from a graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _count = 0
 
 
 def _compiled(code: Any) -> Any:
-    """Return the function of a text, whose lines a debugger and a traceback can show."""
+    """Return the function that source code defines; debuggers and tracebacks can show its lines."""
     global _count
     _count += 1
     name = f"<eval_with_key>.{_count}"
@@ -54,8 +54,8 @@ class GraphModule(Module):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return a module whose class is its own."""
-        # A class of its own for each: `forward` belongs to a class, and `super().__call__` must find it.
+        """Return a module with a new class for it alone."""
+        # Each module gets its own class: `forward` belongs to a class, and `super().__call__` must find it.
         own = type(cls.__name__, (cls,), {"__module__": cls.__module__}) if "_own" not in vars(cls) else cls
         own._own = True  # type: ignore[attr-defined]
         return super().__new__(own)
@@ -85,7 +85,7 @@ class GraphModule(Module):
         self.recompile()
 
     def recompile(self) -> Any:
-        """Make `forward` of the graph as it is now; return its text."""
+        """Generate `forward` from the current graph; return its source code."""
         code = self._graph.python_code()
         object.__setattr__(self, "_code", code.src)
         type(self).forward = _compiled(code)  # type: ignore[method-assign]
@@ -93,11 +93,11 @@ class GraphModule(Module):
 
     @property
     def code(self) -> str:
-        """The text of `forward`."""
+        """The source code of `forward`."""
         return self._code
 
     def print_readable(self, print_output: bool = True, *_: Any, **__: Any) -> str:
-        """Print the module as a class; return the text."""
+        """Print the source code of the module, and return it."""
         body = "\n".join(f"    {line}" for line in self._code.strip().splitlines())
         text = f"class {type(self).__name__}(torch.nn.Module):\n{body}\n"
         if print_output:
@@ -105,7 +105,7 @@ class GraphModule(Module):
         return text
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Put a module at a path, whose parts are made where they are missing."""
+        """Add a submodule at a path; missing modules on the path are created."""
         *path, last = target.split(".")
         at: Any = self
         for part in path:
@@ -118,7 +118,7 @@ class GraphModule(Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Take the module at a path away."""
+        """Delete the submodule at a path."""
         *path, last = target.split(".")
         at: Any = self
         for part in path:
@@ -129,7 +129,7 @@ class GraphModule(Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Take away modules that no node calls or reads from."""
+        """Delete submodules that no node calls or reads from."""
         used: set[str] = set()
         for node in self._graph.nodes:
             if node.op in ("call_module", "get_attr"):
@@ -173,7 +173,7 @@ def _unpacked(state: dict[str, Any], graph: Graph, name: str) -> GraphModule:
 
 
 def _copy_attr(root: Any, into: Module, target: str) -> None:
-    """Put what a path of `root` names under the same path of a module; torchvision uses this name."""
+    """Copy the attribute at a path of `root` to the same path of a module; torchvision uses this name."""
     if not isinstance(root, Module):
         if target not in root:
             raise RuntimeError(f"Node referenced target {target}, but that target was not provided in ``root``!")

@@ -1,4 +1,4 @@
-"""Running a graph node by node; subclasses change what a node does, or make another graph of it."""
+"""Running a graph node by node; subclasses override nodes, or transform the graph."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class Interpreter:
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Any, Any]:
-        """Return the values of what a node is given."""
+        """Return the values of a node's arguments."""
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """Return values for the nodes among arguments."""
+        """Return arguments with their nodes replaced by values."""
 
         def value(given: Node) -> Any:
             if given not in self.env:
@@ -92,7 +92,7 @@ class Interpreter:
         return map_arg(args, value)
 
     def fetch_attr(self, target: str) -> Any:
-        """Return what a path of the module names."""
+        """Return the attribute at a path of the module."""
         at: Any = self.module
         for i, part in enumerate(parts := target.split(".")):
             if not hasattr(at, part):
@@ -131,7 +131,7 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """Return what the graph returns."""
+        """Return the value of the output node."""
         return args[0]
 
 

@@ -1,4 +1,4 @@
-"""A node of a graph: what is called, and with which nodes and numbers."""
+"""A node of a graph: its operation, target and arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "ma
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 _impure: set[Any] = set()
 
-# What tracers and interpreters write into their annotations.
+# Types for the annotations of tracers and interpreters.
 Target = Callable[..., Any] | str
 Argument = Any
 
@@ -42,7 +42,7 @@ def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def has_side_effect(fn: Any) -> Any:
-    """Say that calls of a function must stay, whether their result is used or not."""
+    """Register a function with side effects: its calls are not removed, even if the result is unused."""
     _impure.add(fn)
     return fn
 
@@ -103,7 +103,7 @@ class Node:
         self.meta: dict[str, Any] = {}
         self._set(args, kwargs)
 
-    # --- What it is given ---
+    # --- Arguments ---
 
     def _set(self, args: Any, kwargs: Any) -> None:
         for node in self._inputs:
@@ -116,7 +116,7 @@ class Node:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """What the target is called with."""
+        """The positional arguments of the target."""
         return self._args
 
     @args.setter
@@ -125,7 +125,7 @@ class Node:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """What the target is called with by keyword."""
+        """The keyword arguments of the target."""
         return self._kwargs
 
     @kwargs.setter
@@ -134,15 +134,15 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:
-        """The nodes among what it is given, each once."""
+        """The nodes among the arguments, each once."""
         return list(self._inputs)
 
     def update_arg(self, idx: int, arg: Any) -> None:
-        """Exchange one argument."""
+        """Replace one positional argument."""
         self.args = (*self.args[:idx], arg, *self.args[idx + 1 :])
 
     def insert_arg(self, idx: int, arg: Any) -> None:
-        """Put another argument in front of one."""
+        """Insert a positional argument before index `idx`."""
         if not 0 <= idx <= len(self.args):
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
         self.args = (*self.args[:idx], arg, *self.args[idx:])
@@ -152,7 +152,7 @@ class Node:
         self.kwargs = {**self.kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Take one node in the place of another wherever it occurs."""
+        """Replace one input node by another in all arguments."""
         swap = lambda n: new_input if n is old_input else n
         self._set(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
@@ -163,7 +163,7 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Let every user of this node use another; return those that were changed."""
+        """Replace this node by another in all its users; return the users that were changed."""
         if propagate_meta:
             replace_with.meta.update(self.meta)
         changed = [user for user in list(self.users) if delete_user_cb(user)]
@@ -171,20 +171,20 @@ class Node:
             user.replace_input_with(self, replace_with)
         return changed
 
-    # --- Where it stands ---
+    # --- Position in the graph ---
 
     @property
     def prev(self) -> Node:
-        """The node before."""
+        """The previous node."""
         return self._prev
 
     @property
     def next(self) -> Node:
-        """The node after."""
+        """The next node."""
         return self._next
 
     def prepend(self, x: Node) -> None:
-        """Move a node to the place before this one."""
+        """Move another node directly before this one."""
         if x.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if x is self:
@@ -194,7 +194,7 @@ class Node:
         self._prev._next = self._prev = x
 
     def append(self, x: Node) -> None:
-        """Move a node to the place after this one."""
+        """Move another node directly after this one."""
         self._next.prepend(x)
 
     def _remove(self) -> None:
@@ -204,11 +204,11 @@ class Node:
         order = {n: i for i, n in enumerate(self.graph.nodes)}
         return order[self] < order[other]
 
-    # --- Words ---
+    # --- Text ---
 
     @property
     def stack_trace(self) -> str | None:
-        """The lines that made it, where they were kept."""
+        """The stack trace of the call that made it, if it was recorded."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -216,7 +216,7 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Return whether it must stay although nothing uses it."""
+        """Return whether the node has side effects, so that it must stay even if it is unused."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
@@ -250,7 +250,7 @@ class Node:
 
 
 def shown(arg: Any) -> str:
-    """Return arguments as text, nodes with a mark."""
+    """Return arguments as text, nodes with a prefix."""
     if isinstance(arg, Node):
         return f"%{arg.name}"
     if isinstance(arg, tuple):
@@ -261,12 +261,12 @@ def shown(arg: Any) -> str:
 
 
 def torch() -> Any:
-    """Return adjoint itself, which the text of a graph calls torch."""
+    """Return the package `adjoint`, which generated code calls torch."""
     return sys.modules["adjoint"]
 
 
 def qualified_name(function: Any) -> str:
-    """Return the path under which a program finds a function."""
+    """Return the qualified name under which a program can access a function."""
     name = getattr(function, "__name__", None)
     if name is None:
         return repr(function)
@@ -286,7 +286,7 @@ def qualified_name(function: Any) -> str:
 
 
 def _torchs_path(path: str, function: Any) -> str | None:
-    """Return the path by which a program that imports torch finds what is adjoint's, if that is where it is."""
+    """Return the path of an object of adjoint's in torch's namespace, or None if it is not there."""
     package, _, rest = public_path(path).partition(".")
     value = torch()
     for part in rest.split("."):

@@ -1,4 +1,4 @@
-"""A value that is not there yet: what is done with it becomes a node of a graph."""
+"""Symbolic values: operations on them become nodes of a graph."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Attribute", "Proxy", "TraceError", "TracerBase"]
 
 
 class TraceError(ValueError):
-    """The program asked for a value while it was traced."""
+    """The program needed a value while it was traced."""
 
 
 class TracerBase:
-    """What makes nodes and the proxies that stand for them."""
+    """Base of tracers: makes nodes and their proxies."""
 
     record_stack_traces = False
     trace_asserts = False
@@ -56,7 +56,7 @@ class TracerBase:
         return (proxy_factory_fn or self.proxy)(node)
 
     def create_arg(self, a: Any) -> Any:
-        """Return what a node may be given, of what a program gave: nodes for proxies, at any depth."""
+        """Return a node's argument for a program's value: proxies become nodes, at any depth."""
         return map_aggregate(a, self._leaf)
 
     def _leaf(self, a: Any) -> Any:
@@ -69,7 +69,7 @@ class TracerBase:
         return a
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Answer ``if x:``, which a trace cannot."""
+        """Raise: ``if x:`` needs a value, and a trace has none."""
         raise TraceError(
             f"symbolically traced variables cannot be used as inputs to control flow: the truth of '{obj.node}' is "
             "only known when the program runs. Keep the branch in a function of its own and wrap() it, or make the "
@@ -77,7 +77,7 @@ class TracerBase:
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Answer ``for y in x``; only ``a, b = x`` says how many there are."""
+        """Iterate over a proxy; only ``a, b = x`` shows how many elements there are."""
         frame = inspect.currentframe()
         assert frame is not None and frame.f_back is not None
         caller = frame.f_back.f_back
@@ -91,12 +91,12 @@ class TracerBase:
         )
 
     def keys(self, obj: Proxy) -> Any:
-        """Answer ``**x``."""
+        """Return the keys for ``**x``."""
         return Attribute(obj, "keys")()
 
 
 def _unpacked(frame: Any) -> int | None:
-    """Return into how many names a frame is unpacking a value just now, or None."""
+    """Return into how many names a frame is currently unpacking a value, or None."""
     for step in dis.get_instructions(frame.f_code):
         if step.offset == frame.f_lasti and step.opname == "UNPACK_SEQUENCE":
             return int(step.argval)
@@ -107,7 +107,7 @@ class Proxy:
     """Stands for the result of a node: operators, methods and torch's functions on it add nodes."""
 
     def __init__(self, node: Node, tracer: Any = None) -> None:
-        exchange_now()  # from here on functions ask what they are given
+        exchange_now()  # from here on, public functions check their arguments for `__torch_function__`
         if tracer is None:
             tracer = GraphAppendingTracer(node.graph)
         self.tracer, self.node = tracer, node
@@ -148,7 +148,7 @@ class Proxy:
         )
 
     def keys(self) -> Any:
-        """Answer ``**x``."""
+        """Return the keys for ``**x``."""
         return self.tracer.keys(self)
 
     @classmethod
@@ -165,7 +165,7 @@ class Proxy:
 
 
 def _method(function: Any, args: Any) -> tuple[str, Any]:
-    """Return how to record a call: methods of tensors by their name, functions as they are."""
+    """Return the operation and target of a call: methods of tensors by name, functions as objects."""
     name = getattr(function, "__name__", "")
     if getattr(TensorBase, name, None) is function or type(function).__name__ == "method_descriptor":
         return "call_method", name
@@ -173,7 +173,7 @@ def _method(function: Any, args: Any) -> tuple[str, Any]:
 
 
 class Attribute(Proxy):
-    """An attribute of a value that is not there yet; called, it is a method."""
+    """An attribute of a proxy; a call of it is recorded as a method call."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer
@@ -181,7 +181,7 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The node that reads the attribute, made when it is used and not called."""
+        """The node that reads the attribute; it is made when the attribute is used without a call."""
         if self._node is None:
             self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
         return self._node
@@ -192,7 +192,7 @@ class Attribute(Proxy):
 
 
 class GraphAppendingTracer(TracerBase):
-    """Makes nodes at the place where a graph adds them: for proxies of nodes that are there."""
+    """Adds nodes at a graph's insertion point: for proxies of existing nodes."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
@@ -239,7 +239,7 @@ Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class ParameterProxy(Proxy):
-    """Stands for a parameter, whose shape is known already."""
+    """Proxy of a parameter, whose shape is known."""
 
     def __init__(self, tracer: Any, node: Node, name: str, param: Parameter) -> None:
         super().__init__(node, tracer)

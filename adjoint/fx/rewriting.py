@@ -1,4 +1,4 @@
-"""Replacing what looks like a pattern in a graph."""
+"""Replacing subgraphs that match a pattern."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Match", "replace_pattern"]
 
 
 class Match(NamedTuple):
-    """Where a pattern was found: its last node there, and the node for each of the pattern's."""
+    """A match: the node for the pattern's output, and the node for each of the pattern's nodes."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -26,7 +26,7 @@ def _graph(value: Any) -> Graph:
 
 
 def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
-    """Put `replacement` in the place of every part of a graph that does what `pattern` does.
+    """Replace every subgraph that matches `pattern` by `replacement`.
 
     Both are functions or modules of as many arguments. Returns where the pattern was found.
 
@@ -58,7 +58,7 @@ def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Mat
 
 
 def _same(p: Node, n: Any, seen: dict[Node, Node]) -> bool:
-    """Return whether a node does what a pattern's node does, and so on towards the arguments."""
+    """Return whether a node matches a pattern's node, and its arguments match recursively."""
     if p in seen:
         return seen[p] is n
     if not isinstance(n, Node):

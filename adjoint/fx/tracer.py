@@ -1,4 +1,4 @@
-"""Tracing: a module is called with proxies, and what it does becomes a graph."""
+"""Symbolic tracing: a module is called with proxies, and its operations become a graph."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 def _recording(function: Any) -> Any:
-    """Return a function that is recorded where an argument is a proxy."""
+    """Return a function whose calls are recorded if an argument is a proxy."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         found = _proxy_in((args, kwargs))
@@ -122,10 +122,10 @@ class Tracer(TracerBase):
         self.module_stack: dict[str, Any] = {}
         self.root_module_name = ""
 
-    # --- What subclasses change ---
+    # --- Methods that subclasses override ---
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Return whether a module is one node: those of torch.nn are, but for Sequential."""
+        """Return whether a module is recorded as one node: modules of torch.nn are, except Sequential."""
         home = type(m).__module__
         return (home.startswith(("torch.nn", "adjoint.nn"))) and not isinstance(m, Sequential)
 
@@ -137,7 +137,7 @@ class Tracer(TracerBase):
         return found
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Record the call of a module as a node, or look inside."""
+        """Record the call of a module as a node if it is a leaf, or trace through it."""
         path = self.path_of_module(m)
         if not self.is_leaf_module(m, path):
             self.module_stack[path] = type(m)
@@ -148,7 +148,7 @@ class Tracer(TracerBase):
         return self.create_proxy("call_module", path, args, kwargs)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """Return what a module's attribute is in the trace: parameters may be proxies."""
+        """Return the value of a module's attribute in the trace: parameters may be proxies."""
         if isinstance(attr_val, Parameter) and id(attr_val) in self._tensors:
             name = self._tensors[id(attr_val)]
             if name not in parameter_proxy_cache:
@@ -159,7 +159,7 @@ class Tracer(TracerBase):
         return attr_val
 
     def create_arg(self, a: Any) -> Any:
-        """Return what a node may be given: parameters, buffers and other tensors are attributes of the root."""
+        """Return a node's argument: parameters, buffers and other tensors become attributes of the root."""
         if isinstance(a, TensorBase) or (isinstance(a, Module) and id(a) in self._paths):
             return self.create_node("get_attr", self._attribute(a), (), {})
         return super().create_arg(a)
@@ -168,7 +168,7 @@ class Tracer(TracerBase):
         return self.create_arg(a) if isinstance(a, TensorBase) else super()._leaf(a)
 
     def _attribute(self, a: Any) -> str:
-        """Return the path of a tensor of the root; one that has none becomes a constant of it."""
+        """Return the path of a tensor in the root; a tensor without one becomes a constant attribute."""
         if isinstance(a, Module):
             return self._paths[id(a)]
         if id(a) not in self._tensors:
@@ -179,13 +179,13 @@ class Tracer(TracerBase):
                 count += 1
             setattr(self.root, f"_tensor_constant{count}", a)
             self._tensors[id(a)] = f"_tensor_constant{count}"
-            self._constants.append(a)  # keeps it, and so its id
+            self._constants.append(a)  # a live reference, so that its id stays unique
         return self._tensors[id(a)]
 
     # --- Tracing ---
 
     def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> Graph:
-        """Return the graph of a module's forward, or of a function; some arguments may be given as they are."""
+        """Return the graph of a module's forward, or of a function; `concrete_args` are not traced."""
         is_module = isinstance(root, Module)
         self.root = root if is_module else Module()
         function = type(root).forward if is_module else root
@@ -240,7 +240,7 @@ class Tracer(TracerBase):
 
     @contextlib.contextmanager
     def _patched(self) -> Iterator[None]:
-        """Let modules and wrapped functions be recorded, until the trace ends."""
+        """Patch module calls and wrapped functions for recording, until the trace ends."""
         call = Module.__call__
         cache: dict[str, Any] = {}
 
@@ -279,7 +279,7 @@ def _annotations(function: Any) -> dict[str, Any]:
 
 
 def _by_position(function: types.FunctionType, count: int) -> types.FunctionType:
-    """Return a function that takes its keywords, ``*args`` and ``**kwargs`` as ordinary arguments, in this order.
+    """Return a function that takes its keywords, ``*args`` and ``**kwargs`` as positional arguments, in this order.
 
     A trace gives a proxy for all of ``*args``: how many there are is only known when the program runs.
     """
@@ -309,7 +309,7 @@ def _tensors_of(root: Module) -> Iterator[tuple[str, Any]]:
 
 
 def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
-    """Return a module that does what a module or a function does, as a graph.
+    """Return a `GraphModule` with the traced graph of a module or a function.
 
     Examples
     --------

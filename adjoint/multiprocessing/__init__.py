@@ -1,4 +1,4 @@
-"""``torch.multiprocessing``: Python's own, with tensors that processes share, and `spawn`."""
+"""``torch.multiprocessing``: Python's `multiprocessing` with tensors in shared memory, and `spawn`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _chosen = ["file_descriptor"]
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """Return the ways to share tensors' memory."""
+    """Return the strategies to share tensors' memory."""
     return set(_STRATEGIES)
 
 

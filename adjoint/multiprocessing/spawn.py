@@ -1,4 +1,4 @@
-"""Processes that are started together: `spawn`, and what it raises when one of them fails."""
+"""`spawn`: starting several processes, and its errors when one fails."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ProcessContext:
         self.sentinels = {process.sentinel: number for number, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
-        """Return the numbers of the processes."""
+        """Return the ids of the processes."""
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
@@ -156,7 +156,7 @@ def start_processes(
     fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
-    """Start processes that call ``fn(number, *args)``; wait for them unless told otherwise."""
+    """Start processes that call ``fn(number, *args)``; wait for them by default."""
     context: Any = multiprocessing.get_context(start_method)
     processes, receivers = [], []
     secret = os.environ.setdefault(_SECRET, f"spawn:{secrets.token_hex(32)}")

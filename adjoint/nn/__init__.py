@@ -1,4 +1,4 @@
-"""Neural networks: layers, losses, parameters, and how they begin."""
+"""Neural networks: layers, losses, parameters and their initialisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel computes attention: one that goes by blocks, or the steps that it is made of."""
+"""Choosing the kernel of attention: one that computes in blocks, or separate steps."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ __all__ = ["OptimizedModule"]
 
 
 class OptimizedModule(Module):
-    """Stands for a module, which it holds as `_orig_mod`, and calls a compiled form of it.
+    """A compiled module: holds the original as `_orig_mod`, and calls its compiled form.
 
     Parameters, training mode and attributes are those of the module; keys of the state dict start with
     ``_orig_mod.``, as in torch.

@@ -1,4 +1,4 @@
-"""Where, and of which dtype, a layer makes its parameters."""
+"""The device and dtype of a layer's new parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the keyword arguments of a layer that say how its parameters are made.
+    """Return the keyword arguments of a layer that set the device and dtype of its parameters.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Gradients of convolutions by themselves."""
+"""Gradients of convolutions, as functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How parameters begin: functions that fill a tensor in place, with torch's numbers under the same seed."""
+"""Initialisation of parameters: functions that fill a tensor in place, with torch's values for the same seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINEAR = {
 
 
 def calculate_gain(nonlinearity: Any, param: Any = None) -> float:
-    """Return the factor by which weights before a nonlinearity are scaled, so that variance is kept.
+    """Return the factor by which weights before a nonlinearity are scaled, to preserve the variance.
 
     1 for linear layers and sigmoid, 5 / 3 for tanh, sqrt(2) for relu, ``sqrt(2 / (1 + param**2))`` for leaky relu, 3 /
     4 for selu.
@@ -192,7 +192,7 @@ def trunc_normal_(
         if edge != edge:
             raise RuntimeError(f"{name} is out of bounds for {str(tensor.dtype).rpartition('.')[2]}: it is NaN")
     low, high = (math.erf((edge - mean) / std / math.sqrt(2.0)) for edge in (a, b))
-    inside = (high - low) / 2  # the share of the whole distribution
+    inside = (high - low) / 2  # the fraction of the whole distribution
     with no_grad():
         if math.isnan(inside):
             return tensor.fill_(math.nan)
@@ -204,7 +204,7 @@ def trunc_normal_(
 
 
 def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable[[Tensor], Tensor]) -> None:
-    """Fill a tensor; elements that do not fit are drawn again, with all others, until none is left."""
+    """Fill a tensor by rejection sampling: elements are sampled again until all are accepted."""
     draw(tensor)
     if tensor.is_meta:
         return
@@ -216,9 +216,9 @@ def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable
 
 
 def _draw_thinned(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> None:
-    """Fill a tensor from a narrow part of a normal distribution: drawn evenly, kept by density."""
+    """Fill a tensor from a narrow part of a normal distribution by rejection sampling from a uniform one."""
     top, std = min(max(mean, a), b), abs(std)
-    reach = 40 * std  # beyond that nothing is ever kept
+    reach = 40 * std  # beyond that no candidate is accepted
     if abs(top - mean) > reach:  # far out the density falls faster
         reach *= reach / abs(top - mean)
     edges = max(a, top - reach), min(b, top + reach)
@@ -335,7 +335,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Make a convolution's weight pass its input channels on unchanged."""
+    """Initialise a convolution's weight so that it is the identity on its input channels."""
     dims = tensor.ndimension()
     if dims not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -351,11 +351,11 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
-# --- Fillings that keep variance --------------------------------------------------------------------
+# --- Initialisations that preserve variance ---------------------------------------------------------
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill from a uniform distribution, to keep variances (Glorot and Bengio, 2010).
+    """Fill from a uniform distribution that preserves variance (Glorot and Bengio, 2010).
 
     The bound is ``gain * sqrt(6 / (fan_in + fan_out))``, below zero and above. The fans are the numbers of inputs and
     outputs that a unit is connected with: the sizes of dimensions 1 and 0, times the size of a convolution's window.
@@ -391,7 +391,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill from a normal distribution, to keep variances (Glorot and Bengio, 2010).
+    """Fill from a normal distribution that preserves variance (Glorot and Bengio, 2010).
 
     The standard deviation is ``gain * sqrt(2 / (fan_in + fan_out))``. The fans are the numbers of inputs and outputs
     that a unit is connected with: the sizes of dimensions 1 and 0, times the size of a convolution's window.
@@ -436,7 +436,7 @@ def _is_empty(tensor: Tensor) -> bool:
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: Any = "fan_in", nonlinearity: Any = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill from a uniform distribution, to keep variance through rectifiers (He et al., 2015).
+    """Fill from a uniform distribution, preserving variance through rectifiers (He et al., 2015).
 
     The bound is ``gain * sqrt(3 / fan)``, below zero and above.
 
@@ -479,7 +479,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: Any = "fan_in", nonlinearity: Any = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill from a normal distribution, to keep variance through rectifiers (He et al., 2015).
+    """Fill from a normal distribution, preserving variance through rectifiers (He et al., 2015).
 
     The standard deviation is ``gain / sqrt(fan)``.
 
@@ -565,7 +565,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fill from a normal distribution, with a share of zeros in each column (Martens, 2010)."""
+    """Fill from a normal distribution, with a fraction of zeros in each column (Martens, 2010)."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape

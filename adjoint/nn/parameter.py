@@ -44,8 +44,8 @@ class _ParameterMeta(type):
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a module trains: assigned to a module's attribute, it is registered.
 
-    Results of ops on parameters are plain tensors. A tensor of a class of one's own keeps that class, and
-    counts as a Parameter all the same.
+    Results of ops on parameters are plain tensors. A tensor of a subclass stays of that class, and still counts as a
+    Parameter.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class _BufferMeta(type):
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
-    """A tensor that a module keeps without training it; one that is `persistent` is saved with the module.
+    """A tensor that a module holds without training it; one that is `persistent` is saved with the module.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 class _Unset:
-    """Stands where an array will be; any use of it raises an error that says what to do first."""
+    """Placeholder for an array; any use of it raises an error that says what to do first."""
 
     __slots__ = ("_kind",)
 
@@ -158,7 +158,7 @@ class _Unset:
 
 
 class UninitializedTensorMixin:
-    """What uninitialized parameters and buffers share: they get their shape, and memory, later."""
+    """Base of uninitialized parameters and buffers: they get their shape and memory later."""
 
     cls_to_become: Any = None
     _dtype: dtypes.dtype
@@ -224,11 +224,11 @@ class UninitializedTensorMixin:
         return self.to(dtypes.bfloat16)
 
     def cpu(self) -> Any:
-        """Return one that will be in the host's memory."""
+        """Return one that will be on the CPU."""
         return self.to("cpu")
 
     def cuda(self, device: Any = None) -> Any:
-        """Return one that will be in a GPU's memory."""
+        """Return one that will be on a GPU."""
         return self.to("cuda" if device is None else device)
 
     def is_floating_point(self) -> bool:
@@ -319,5 +319,5 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
 
 def is_lazy(param: Any) -> bool:
-    """Return whether a parameter or buffer still waits for its shape."""
+    """Return whether a parameter or buffer has no shape yet."""
     return isinstance(param, UninitializedTensorMixin)

@@ -119,7 +119,7 @@ class ONNXProgram:
             self.weights[name] = array
 
     def optimize(self) -> None:
-        """Do nothing: what is folded is folded as the model is exported."""
+        """Do nothing: constants are folded during the export."""
 
     def check(self) -> None:
         """Run ``onnx.checker`` with shape inference over the graph; large weights count by their shapes alone."""
@@ -290,7 +290,7 @@ def _captured(
 
 
 def _drop_writes(program: Program) -> None:
-    """Leave out what the program writes in place, with a warning: an ONNX model computes outputs only."""
+    """Leave out in-place writes of the program, with a warning: an ONNX model computes outputs only."""
     if not program.writes:
         return
     names = {v: name for name, v in program.state.items()} | dict(zip(program.inputs, program.input_names, strict=True))
@@ -317,7 +317,7 @@ def _takes_keywords(model: Any, args: tuple[Any, ...]) -> bool:
 
 @contextmanager
 def _mode(model: Any, training: Any) -> Iterator[None]:
-    """Put a module into eval mode for a while, unless the caller says otherwise."""
+    """Put a module into eval mode during the export, unless the caller chooses another mode."""
     keep = training is True or getattr(training, "name", training) in ("TRAINING", "PRESERVE")
     modules = [] if keep or not isinstance(model, Module) else [(m, m.training) for m in model.modules()]
     for module, _ in modules:

@@ -158,7 +158,7 @@ def load(f: str | os.PathLike[str] | bytes | Any, *, most_bytes: int = _MOST_BYT
         A path, the bytes of a file, or an ``onnx.ModelProto``. Weights in a second file are read if it is beside the
         model.
     most_bytes
-        A model that asks for a larger result is stopped before that is allocated.
+        A model that needs a larger result is stopped before that is allocated.
 
     Raises
     ------

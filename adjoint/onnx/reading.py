@@ -20,7 +20,7 @@ _MOST_RANK = 32
 
 
 class ModelError(ValueError):
-    """An ONNX model is damaged, inconsistent, hostile, or uses what adjoint does not run; nothing of it was run."""
+    """An ONNX model is damaged, inconsistent, hostile, or uses unsupported operators; nothing of it was run."""
 
 
 class NodeSpec(NamedTuple):

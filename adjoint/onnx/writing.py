@@ -92,7 +92,7 @@ def _write(file: IO[bytes], model: Any, headers: list[tuple[bytes, Any]]) -> Non
 
 
 def _bytes(array: Any) -> Any:
-    """Return the elements of an array in order, little-endian, without a copy where they lie so."""
+    """Return the elements of an array in order, little-endian, without a copy if they are so already."""
     array = np.ascontiguousarray(array)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))

@@ -1,4 +1,4 @@
-"""Optimizers: what changes parameters by their gradients, and the schedules of learning rates."""
+"""Optimizers, which update parameters by their gradients, and learning-rate schedules."""
 
 from __future__ import annotations
 

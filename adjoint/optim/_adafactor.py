@@ -20,7 +20,7 @@ __all__ = ["Adafactor"]
 
 
 def _update(p: Any, g: Any, kept: list[Any], step: Any, group: dict[str, Any]) -> None:
-    """Update a parameter and what is remembered of it: the mean squares of rows and columns, or of elements.
+    """Update a parameter and its state: the mean squares of rows and columns, or of elements.
 
     On arrays, and on tensors while a program is captured.
     """

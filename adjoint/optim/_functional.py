@@ -1,4 +1,4 @@
-"""Steps of optimizers as functions: parameters, gradients and what is remembered come as lists of tensors.
+"""Steps of optimizers as functions: parameters, gradients and state come as lists of tensors.
 
 PyTorch has each of them beside its class, ``torch.optim.adam.adam``, and all of them in this module. They are the
 updates of the classes, which are written there once.

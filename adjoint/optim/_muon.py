@@ -17,7 +17,7 @@ __all__ = ["Muon"]
 
 
 def _rounded(x: Any) -> Any:
-    """Return single-precision values as bfloat16 has them."""
+    """Return single-precision values rounded to bfloat16."""
     if isinstance(x, TensorBase):
         return x.bfloat16().float()  # type: ignore[attr-defined]
     return x.astype(dtypes.bfloat16.np).astype(np.float32)

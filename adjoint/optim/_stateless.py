@@ -1,4 +1,4 @@
-"""Steps with other parameters and another state than the optimizer's own, which stay as they are."""
+"""Steps with replaced parameters and state; the optimizer's own stay unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _requires(truth: Any, what: str) -> None:
 
 
 def _checked_state(state: Any) -> dict[Any, Any]:
-    """Return the state of each parameter, by the number that a state dict gives it."""
+    """Return the state of each parameter, by its index in a state dict."""
     _requires(
         isinstance(state, dict),
         "swapin_optim_state['state'] to be a dict mapping packed parameter ids to per-param state dicts, got "

@@ -1,4 +1,4 @@
-"""Adam and its kin: steps scaled by running averages of the gradient and of its square."""
+"""Adam and its variants: steps scaled by running averages of the gradient and of its square."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam"]
 
 
 def _moments(p: Any, g: Any, mean: Any, square: Any, fresh1: Any, beta2: Any, fresh2: Any, keep: Any) -> Any:
-    """Update the averages of the gradient and of its square, and decay the parameter by itself."""
+    """Update the averages of the gradient and of its square, and apply decoupled weight decay."""
     if keep is not None:
         p *= keep
     mean += (g - mean) * fresh1
@@ -54,7 +54,7 @@ def _amsgrad(
 
 
 class _Averaging(Elementwise):
-    """An optimizer by averages of the gradient and its square; weight decay may pass them by."""
+    """Base of optimizers with averages of the gradient and its square; weight decay may be decoupled."""
 
     _buffers = ("exp_avg", "exp_avg_sq")
 
@@ -71,7 +71,7 @@ class Adam(_Averaging):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)
@@ -183,7 +183,7 @@ class AdamW(Adam):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)
@@ -357,7 +357,7 @@ class RAdam(_Averaging):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)
@@ -463,7 +463,7 @@ class Adamax(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 2e-3
         The learning rate.
     betas : tuple of float, default (0.9, 0.999)

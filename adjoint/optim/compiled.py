@@ -1,4 +1,4 @@
-"""Updates compiled into one pass from the same text: by Numba on the CPU (the extra ``fast``), as a kernel on a GPU."""
+"""Updates compiled into one pass from one definition: by Numba on the CPU (the extra ``fast``), as a GPU kernel."""
 
 from __future__ import annotations
 

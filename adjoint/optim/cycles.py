@@ -100,7 +100,7 @@ class CyclicLR(LRScheduler):
         return [low + (high - low) * share for low, high in zip(self.base_lrs, self.max_lrs)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimizer; of a scaling function only what a callable object holds."""
+        """Return everything but the optimizer; of a scaling function only the attributes of a callable object."""
         state = super().state_dict()
         function = state.pop("_scale_fn_custom")
         plain = function is None or isinstance(function, types.FunctionType)
@@ -108,7 +108,7 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         attributes = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
         if attributes is not None and self._scale_fn_custom is not None:
@@ -185,7 +185,7 @@ class OneCycleLR(LRScheduler):
 
 
 def anneal(strategy: str, start: Any, end: Any, done: float) -> Any:
-    """Return the value at a share `done` of the way from `start` to `end`, by a cosine or a line."""
+    """Interpolate between `start` and `end` at the fraction `done`, by a cosine or linearly."""
     if strategy == "cos":
         return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
     return (end - start) * done + start

@@ -1,4 +1,4 @@
-"""Gradient descent, plain or averaged, and with steps scaled by the gradients there have been."""
+"""Gradient descent, plain or averaged, and with steps scaled by past gradients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _with_momentum(p: Any, g: Any, buffer: Any, lr: Any, momentum: float, fresh_
 
 
 def _as_gradient(p: Any) -> Any:
-    """Return zeros laid out as the gradient of a parameter."""
+    """Return zeros in the memory layout of a parameter's gradient."""
     return zeros_like(p if p._grad is None or p._grad.is_sparse else p._grad)
 
 
@@ -43,7 +43,7 @@ class SGD(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-3
         The learning rate.
     momentum : float, default 0
@@ -134,7 +134,7 @@ class SGD(Elementwise):
         return group["lr"], group["momentum"], 1.0 if stage else 1.0 - group["dampening"], group["nesterov"]
 
     def _check_sparse(self, group: dict[str, Any]) -> None:
-        """Accept them: few elements or many, the update is the same."""
+        """Accept sparse gradients: missing elements get the update for zeros."""
 
 
 def _asgd(p: Any, g: Any, average: Any, eta: Any, keep: Any, share: Any) -> Any:
@@ -212,7 +212,7 @@ class Adagrad(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-2
         The learning rate.
     lr_decay : float, default 0
@@ -288,7 +288,7 @@ class Adagrad(Elementwise):
         state["sum"].array[...] = complex(initial, initial) if p.is_complex() else initial
 
     def share_memory(self) -> None:
-        """Move the state to memory that processes share."""
+        """Move the state to shared memory."""
         for state in self.state.values():
             state["sum"].share_memory_()
 
@@ -296,7 +296,7 @@ class Adagrad(Elementwise):
         return group["lr"] / (1 + (stage - 1) * group["lr_decay"]), group["eps"]
 
     def _check_sparse(self, group: dict[str, Any]) -> None:
-        """Accept them where an element without a gradient stays as it is."""
+        """Accept sparse gradients if an element without a gradient stays unchanged."""
         if group["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
 
@@ -320,7 +320,7 @@ class Adadelta(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1.0
         The learning rate.
     rho : float, default 0.9
@@ -419,7 +419,7 @@ class RMSprop(Elementwise):
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     lr : float or Tensor, default 1e-2
         The learning rate.
     alpha : float, default 0.99

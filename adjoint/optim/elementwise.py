@@ -1,4 +1,4 @@
-"""Optimizers whose update treats every element alike, and how such an update is run.
+"""Optimizers with elementwise updates, and how such an update is run.
 
 An update is one pure function of elements: parameter, gradient, state, scalars. It is written
 with operators and NumPy's ufuncs, and changes its arguments by augmented assignment, so the same text runs
@@ -41,7 +41,7 @@ Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and 
 
 
 class Elementwise(ByGroup):
-    """An optimizer that gives `_update`, and says what a parameter's state and scalars are."""
+    """Base of optimizers that define `_update`, a parameter's state and the scalars."""
 
     _update: Callable[..., Any]
     _buffers: tuple[str, ...] = ()  # the tensors in a parameter's state that the update takes after the gradient
@@ -106,7 +106,7 @@ class Elementwise(ByGroup):
             self._step_arrays(params, grads, group)
 
     def _check_sparse(self, group: dict[str, Any]) -> None:
-        """Raise unless it is all the same to the update whether elements have no gradient or one of zero."""
+        """Raise for sparse gradients, unless the update treats a missing gradient like zero."""
         name = type(self).__name__.replace("AdamW", "Adam")
         raise RuntimeError(f"{name} does not support sparse gradients, please consider SparseAdam instead")
 
@@ -180,7 +180,7 @@ class Elementwise(ByGroup):
 
 
 def _check_kind_of_step(params: list[Any], group: dict[str, Any], written: str) -> None:
-    """Raise for options that PyTorch has no step for; `written` names what a step writes."""
+    """Raise for options that PyTorch does not support; `written` names what a step writes."""
     if group["differentiable"] and group.get("foreach"):
         raise AssertionError("_foreach ops don't support autograd: leave out foreach=True, or differentiable=True")
     if group.get("capturable") and not (group.get("fused") or is_captured()) and any(p.is_cpu for p in params):
@@ -199,7 +199,7 @@ def _seen_through(params: list[Any]) -> bool:
 
 
 def _kind(touched: list[Any], state: dict[str, Any]) -> Any:
-    """Return what parameters have in common that are updated by the same ops."""
+    """Return the key of parameters that are updated by the same ops."""
     arrays = [t.array for t in touched]
     if any(isinstance(a, Payload) for a in arrays):
         return None
@@ -283,7 +283,7 @@ class Pass:
         self.finish()
 
     def on_gpu(self, rows: list[Row]) -> list[Row]:
-        """Update what one launch can update; return the other rows."""
+        """Update the rows that one kernel launch can handle; return the others."""
         if not self.maximize and not self.decay:
             return compiled.run_on_gpu(self.update, rows, self.scalars)
         scalars = (*self.scalars, self.decay or None)

@@ -1,4 +1,4 @@
-"""LBFGS: Newton's method with a curvature guessed from the last steps."""
+"""LBFGS: a quasi-Newton method with the curvature estimated from the last steps."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class WolfeSearch:
             return ends[0] if len(ends) == 1 else self.zoom(ends, tried)
 
     def bracket(self, t: Any) -> tuple[int, list[Point]]:
-        """Return two points between which an acceptable one lies, or one that is acceptable."""
+        """Return two points that bracket an acceptable one, or one that is acceptable."""
         before, point = self.start, self.look(t)
         for tried in range(self.patience):
             if self.too_high(point) or (tried > 1 and point.loss >= before.loss):
@@ -325,7 +325,7 @@ def _largest(x: Any) -> Any:
 
 
 def _scalar(x: Any) -> Any:
-    """Return an array of one element as a scalar of its dtype, in the memory of the CPU."""
+    """Return an array of one element as a scalar of its dtype, on the CPU."""
     return x if isinstance(x, np.generic) else x.dtype.type(x.item())
 
 
@@ -335,7 +335,7 @@ def _number(lr: Any) -> Any:
 
 
 class _Memory:
-    """The last steps and changes of the gradient: what LBFGS knows of the curvature."""
+    """The last steps and changes of the gradient, from which the curvature is estimated."""
 
     def __init__(self, state: dict[str, Any], size: int) -> None:
         self.size = size
@@ -348,7 +348,7 @@ class _Memory:
         self.weights: list[Any] = state.get("al") or []
 
     def direction(self, gradient: Any, first: bool) -> Any:
-        """Return the direction to go: minus the gradient, times the inverse curvature."""
+        """Return the search direction: minus the gradient, times the inverse Hessian estimate."""
         if first:
             self.changes, self.steps, self.inverses, self.scale = [], [], [], 1
             return -gradient
@@ -377,7 +377,7 @@ class _Memory:
         self.scale = curvature / change.dot(change)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Put everything into an optimizer's state, as tensors."""
+        """Write everything into an optimizer's state, as tensors."""
         if self.gradient is None:  # not one step was allowed
             return
         module = module_of(self.gradient)

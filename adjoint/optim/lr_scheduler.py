@@ -1,4 +1,4 @@
-"""Schedules of learning rates: each changes the ``"lr"`` of an optimizer's groups, step by step."""
+"""Learning-rate schedules: each changes the ``"lr"`` of an optimizer's groups, step by step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _ByFunctions(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         saved = state_dict["lr_lambdas"]
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for function, attributes in zip(self.lr_lambdas, saved):
@@ -75,7 +75,7 @@ class LambdaLR(_ByFunctions):
     lr_lambda : callable or list of callable
         Takes the epoch, from 0, and returns a factor; or one function for each group.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class StepLR(LRScheduler):
     gamma : float, default 0.1
         The factor.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class MultiStepLR(LRScheduler):
     gamma : float, default 0.1
         The factor.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------
@@ -280,7 +280,7 @@ class ExponentialLR(LRScheduler):
     gamma : float
         The factor.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------
@@ -310,7 +310,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Decay to zero in `total_iters` epochs, along a power of what is left."""
+    """Decay to zero in `total_iters` epochs, by a power of the remaining fraction."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
@@ -343,7 +343,7 @@ class CosineAnnealingLR(LRScheduler):
     eta_min : float, default 0.0
         The least learning rate.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Examples
     --------
@@ -384,7 +384,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing that starts anew after `T_0` epochs, then after `T_mult` times as many, and so on."""
+    """Cosine annealing that restarts after `T_0` epochs, then after `T_mult` times as many, and so on."""
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -407,7 +407,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     @whole
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one epoch, or to `epoch`, which may be a fraction within one."""
+        """Advance by one epoch, or to `epoch`, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -424,7 +424,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set_lrs(self.get_lr)
 
     def _place(self, epoch: Any) -> None:
-        """Find the period in which an epoch lies."""
+        """Find the period that contains an epoch."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -467,7 +467,7 @@ class _OfSchedulers(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"]):
             scheduler.load_state_dict(state)
@@ -500,7 +500,7 @@ class SequentialLR(_OfSchedulers):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Take back the first step of every schedule, also of those within schedules."""
+        """Undo the first step of every schedule, nested ones included."""
         sched = self if sched is None else sched
         if hasattr(sched, "_schedulers"):
             for inner in sched._schedulers:
@@ -510,7 +510,7 @@ class SequentialLR(_OfSchedulers):
 
     @whole
     def step(self) -> None:  # type: ignore[override]
-        """Go on by one step, with the schedule whose turn it is."""
+        """Advance the current schedule by one step."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
@@ -522,7 +522,7 @@ class SequentialLR(_OfSchedulers):
 
 
 class ChainedScheduler(_OfSchedulers):
-    """Several schedules at once, each changing what the one before has set."""
+    """Several schedules at once: each modifies the learning rate that the previous one has set."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
@@ -537,7 +537,7 @@ class ChainedScheduler(_OfSchedulers):
 
     @whole
     def step(self) -> None:  # type: ignore[override]
-        """Go on by one step with every schedule."""
+        """Advance every schedule by one step."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = _values(self.optimizer, "lr")
@@ -550,7 +550,7 @@ _format_param, _param_groups_val_list, _update_param_group_val = _per_group, _va
 
 @contextmanager
 def _enable_get_lr_call(scheduler: LRScheduler) -> Iterator[LRScheduler]:
-    """Let a schedule's `get_lr` be called inside the context, as its `step` does."""
+    """Permit calls of a schedule's `get_lr` inside the context, as in its `step`."""
     scheduler._get_lr_called_within_step = True
     try:
         yield scheduler

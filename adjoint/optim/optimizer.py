@@ -1,4 +1,4 @@
-"""Optimizer: parameter groups, state, hooks and state dicts; how a parameter is updated is its subclasses' business."""
+"""Optimizer: parameter groups, state, hooks and state dicts; subclasses define the update."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ named_ranges: list[Callable[[str], AbstractContextManager[Any]]] = []  # of prof
 
 
 class _RequiredParameter:
-    """Stands in `defaults` for an option that every group must name."""
+    """Placeholder in `defaults` for an option that every group must have."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -78,7 +78,7 @@ def _step_with_hooks(func: Callable[..., Any], optimizer: Any, args: Any, kwargs
 
 
 def _explain(optimizer: Any, at: int, error: BaseException) -> None:
-    """Say which parameters a step that did not end has updated."""
+    """Add a note that says which parameter groups an interrupted step has updated."""
     sudden = not isinstance(error, Exception) or isinstance(error, MemoryError)
     if not (at > 0 or (sudden and at == 0)):
         return
@@ -107,7 +107,7 @@ def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:
 
 
 class Optimizer:
-    """Base of all optimizers: holds parameters in groups with their options, and what it remembers of each.
+    """Base of all optimizers: holds parameters in groups with their options, and a state for each.
 
     A subclass defines `step`. `param_groups` is a list of dicts, each with ``"params"`` and the options of the group,
     such as ``"lr"``; `state` maps a parameter to a dict; `defaults` has the options of groups that do not name them. A
@@ -117,7 +117,7 @@ class Optimizer:
     Parameters
     ----------
     params : iterable
-        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and its options.
     defaults : dict
         Options of groups that do not name them.
 
@@ -247,7 +247,7 @@ class Optimizer:
         Parameters
         ----------
         closure : callable, optional
-            Computes the loss anew and returns it; called before the update, with gradients recorded. `LBFGS` needs it.
+            Recomputes the loss and returns it; called before the update, with gradients recorded. `LBFGS` needs it.
 
         Returns
         -------
@@ -269,7 +269,7 @@ class Optimizer:
         raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or set them to zero.
+        """Set the gradients of all parameters to None, or to zero.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class Optimizer:
     # --- Groups ------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, with options of its own where it names them."""
+        """Add a group of parameters; options that it does not name get the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         self._take_params(param_group)
@@ -350,7 +350,7 @@ class Optimizer:
         self.param_groups.append(param_group)
 
     def _take_params(self, group: dict[str, Any]) -> None:
-        """Bring a group's ``"params"`` into a list, and names, where given, into ``"param_names"``."""
+        """Make a group's ``"params"`` a list, and put names, if given, into ``"param_names"``."""
         params = group["params"]
         if isinstance(params, TensorBase):
             params = [params]
@@ -391,7 +391,7 @@ class Optimizer:
     # --- State dicts -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state and the options, with a number in place of each parameter."""
+        """Return the state and the options, with an index in place of each parameter."""
         for hook in list(self._optimizer_state_dict_pre_hooks.values()):  # type: ignore[attr-defined]
             hook(self)
         numbers: dict[int, int] = {}
@@ -410,7 +410,7 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over state and options from `state_dict`.
+        """Load state and options from a result of `state_dict`.
 
         Parameters are matched by their order, and by their names where both sides have the same ones.
         """
@@ -450,7 +450,7 @@ class Optimizer:
         return new
 
     def _check_loaded(self, state: dict[Any, Any]) -> None:
-        """Raise if loaded state does not fit the parameters; nothing has been taken over yet."""
+        """Raise if loaded state does not fit the parameters; nothing has been modified yet."""
 
     # --- For subclasses ----------------------------------------------------------------------------
 
@@ -463,7 +463,7 @@ class Optimizer:
     def _process_value_according_to_param_policy(
         param: Any, value: Any, param_id: int, param_groups: list[dict[Any, Any]], key: Any = None
     ) -> Any:
-        """Return a tensor of a loaded state as its parameter wants it."""
+        """Return a tensor of a loaded state in its parameter's dtype and on its device."""
         group = next((g for g in param_groups if param_id in g["params"]), {})
         return _fitted(param, value, group, key)
 
@@ -478,7 +478,7 @@ class ByGroup(Optimizer):
     """An optimizer that updates one group after the other; its subclasses say how, in `_apply`."""
 
     def step(self, closure: Closure = None) -> Any:
-        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        """Update every parameter that has a gradient; `closure` recomputes the loss and returns it."""
         loss = None if closure is None else self._loss_of(closure)
         replaced = hold()
         try:
@@ -507,7 +507,7 @@ class ByGroup(Optimizer):
 
 
 def _in_saved_order(group: dict[str, Any], saved: dict[str, Any]) -> list[Any]:
-    """Return the parameters of a group in the order in which they were saved, if names tell it."""
+    """Return the parameters of a group in the order in which they were saved, if their names determine it."""
     params: list[Any] = group["params"]
     names, theirs = group.get("param_names"), saved.get("param_names")
     if names is None or theirs is None or names == theirs or sorted(names) != sorted(theirs):
@@ -521,7 +521,7 @@ def _typename(value: Any) -> str:
 
 
 def _fitted(p: Any, value: Any, options: dict[str, Any], key: str | None = None) -> Any:
-    """Return saved state as a parameter wants it: in its dtype and on its device, except for step counts."""
+    """Return saved state in a parameter's dtype and on its device, except for step counts."""
     if isinstance(value, TensorBase):
         if key == "step":
             if options.get("capturable") or options.get("fused"):
@@ -537,7 +537,7 @@ def _fitted(p: Any, value: Any, options: dict[str, Any], key: str | None = None)
     return value
 
 
-# --- What optimizers share ------------------------------------------------------------------------------
+# --- Helper functions of optimizers ---------------------------------------------------------------------
 
 
 def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:
@@ -581,7 +581,7 @@ def scalar(value: float) -> Any:
 
 
 def zeros_like(p: Any) -> Any:
-    """Return a tensor of zeros in memory of its own, laid out as a parameter's."""
+    """Return a tensor of zeros in new memory, with a parameter's memory layout."""
     if isinstance(p.array, Payload):  # without elements, or inside a transform
         return create_like.zeros_like(p.detach())
     return wrap(literal(module_of(p.array).zeros_like(p.array)))

@@ -1,4 +1,4 @@
-"""A schedule that goes by what is measured: the learning rate falls when a value no longer improves."""
+"""A schedule by a measured value: the learning rate falls when the value no longer improves."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @whole
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Take an epoch's measured value, and decay if it is time."""
+        """Record the measured value of an epoch, and decay the learning rate if due."""
         current = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1

@@ -32,7 +32,7 @@ def _values(optimizer: Optimizer, key: str) -> list[Any]:
 
 
 def _set(group: dict[str, Any], key: str, value: Any) -> None:
-    """Set an option of a group; a tensor there keeps its identity."""
+    """Set an option of a group; a tensor is filled in place."""
     if isinstance(group[key], TensorBase):
         group[key].fill_(_number(value))  # type: ignore[attr-defined]
     else:
@@ -68,7 +68,7 @@ class LRScheduler:
     optimizer : Optimizer
         Its groups' ``"lr"`` are set.
     last_epoch : int, default -1
-        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+        The epoch to resume after; the groups must then have ``"initial_lr"``. -1 starts from the beginning.
 
     Raises
     ------
@@ -126,7 +126,7 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
@@ -139,7 +139,7 @@ class LRScheduler:
 
     @whole
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one step and set its learning rates."""
+        """Advance by one step and set its learning rates."""
         if self._step_count == 1:
             _warn_of_order(self.optimizer)
         self._step_count += 1
@@ -191,11 +191,11 @@ class _LRScheduler(LRScheduler):
 
 
 def _watch_step(optimizer: Any) -> None:
-    """Let the optimizer remember whether it has stepped."""
+    """Wrap `optimizer.step` to record that it was called."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     function = optimizer.step.__func__
-    itself = ref(optimizer)  # a method here would keep the optimizer alive, for it would hold itself
+    itself = ref(optimizer)  # a bound method here would be a reference cycle: the optimizer would stay alive
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

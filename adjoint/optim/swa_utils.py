@@ -39,7 +39,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """Return the function that averages one parameter, all values weighing alike."""
+    """Return the function that averages one parameter, with equal weights."""
 
     @no_grad()
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
@@ -61,7 +61,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """Return the function that averages lists of parameters in place, all values weighing alike."""
+    """Return the function that averages lists of parameters in place, with equal weights."""
 
     @no_grad()
     def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
@@ -72,7 +72,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 def _move(average: Any, current: Any, share: float) -> None:
-    """Move an average towards a value; of whole numbers, the whole part of the average is kept."""
+    """Move an average towards a value; averages of integers are truncated to integers."""
     change = (current - average) * share
     if average.is_floating_point() or average.is_complex():
         average.add_(change)
@@ -116,7 +116,7 @@ class AveragedModel(Module):
 
     @whole
     def update_parameters(self, model: Any) -> None:
-        """Take the parameters of `model` into the average."""
+        """Update the averages with the parameters of `model`."""
         mine, theirs = _averaged(self.module, self.use_buffers), _averaged(model, self.use_buffers)
         pairs = [(a, b.detach().to(a.device)) for a, b in zip(mine, theirs)]
         averages, currents = [a.detach() for a, _ in pairs], [b for _, b in pairs]
@@ -140,7 +140,7 @@ def _averaged(model: Any, use_buffers: bool) -> Iterable[Any]:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
-    """Compute the running statistics of a model's batch norms anew, from the inputs that `loader` gives."""
+    """Recompute the running statistics of a model's batch norms from the inputs of `loader`."""
     from ..nn.modules.batchnorm import _BatchNorm
 
     momenta = {}
@@ -199,7 +199,7 @@ class SWALR(LRScheduler):
 
 
 def _origin(strategy: str, group: dict[str, Any], done: float) -> Any:
-    """Return the learning rate that annealing started from, given the one at a share `done`."""
+    """Return the learning rate that annealing started from, given the one at the fraction `done`."""
     goal = group["swa_lr"]
     share = anneal(strategy, 0.0, 1.0, done)  # the weight of the goal
     return goal if share == 1 else (group["lr"] - share * goal) / (1 - share)

@@ -1,4 +1,4 @@
-"""`profile`: when to record, and what is done with a recording."""
+"""`profile`: schedules of recording, and handlers of a recording."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """Where ops run that are profiled; times are those of the host."""
+    """The devices that are profiled; times are measured on the CPU."""
 
     CPU = 0
     XPU = 1
@@ -97,7 +97,7 @@ class profile:
     Parameters
     ----------
     activities, use_cuda
-        Accepted; times are always those of the host.
+        Accepted; times are always measured on the CPU.
     schedule
         Says, for the number of a step, whether to record it; see `schedule`. Call `step` after each.
     on_trace_ready

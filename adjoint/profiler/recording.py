@@ -178,7 +178,7 @@ class Recorder(Observer):
 
 
 def _new_bytes(out: Any, inputs: list[Any]) -> int:
-    """Return the bytes of a result that lie in memory of its own."""
+    """Return the bytes of a result, or 0 if it shares an input's memory."""
     array = out.array
     if not hasattr(array, "nbytes") or any(owner_of(array) is owner_of(t.array) for t in inputs):
         return 0

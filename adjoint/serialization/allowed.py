@@ -190,12 +190,12 @@ def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
 
 
 _OF_TENSORS = (_tensor, _tensor_v2, _tensor_v3, _parameter)
-# What tensors keep for themselves beside a program's attributes: nodes, rows of an embedding's gradient.
+# Private attributes of tensors, besides a program's own: nodes, rows of an embedding's gradient.
 _PRIVATE = (RESTING, "_rows_looked_up", "_rows_of_gradient")
 
 
 def own_attributes(target: Any, state: dict[Any, Any]) -> dict[str, Any]:
-    """Return the attributes that a file has for an object, without those that its class has, or keeps for itself."""
+    """Return the attributes that a file has for an object, without those of its class and private ones."""
     kind = type(target)
     return {k: v for k, v in state.items() if isinstance(k, str) and not hasattr(kind, k) and k not in _PRIVATE}
 
@@ -250,7 +250,7 @@ def _array_of(data: Any, dtype: Any, shape: Any, order: Any) -> Any:
 
 
 def built(target: Any, state: Any) -> Any:
-    """Return an object with the state that a file has for it; arrays and dtypes are made anew, never changed."""
+    """Return an object with the state that a file has for it; arrays and dtypes are created, never modified."""
     if type(target) is np.ndarray:
         return _array_with(state)
     if isinstance(target, np.dtype):
@@ -280,7 +280,7 @@ def _dtype_with(dtype: Any, state: Any) -> Any:
     return np.dtype(dtype.newbyteorder(state[1]))
 
 
-# --- The rest ---------------------------------------------------------------------------------------
+# --- Others -----------------------------------------------------------------------------------------
 
 
 def _encoded(text: Any, codec: Any = "latin1") -> bytes:

@@ -20,7 +20,7 @@ from .sources import FileFormatError
 __all__ = ["Extent", "Look", "Placement", "placement", "survey"]
 
 
-Placement = Callable[[Any, str], Any]  # bytes on the host, and where they were -> bytes where they shall be
+Placement = Callable[[Any, str], Any]  # bytes on the CPU, and their saved location -> bytes at the new location
 
 
 def placement(map_location: Any) -> Placement:
@@ -64,21 +64,21 @@ def _where_it_was(memory: Any, location: str) -> Any:
         ) from error
 
 
-_ALIGNMENT = 16  # of an extent's start: every dtype's elements lie at whole offsets from it
+_ALIGNMENT = 16  # of an extent's start: elements of every dtype are aligned relative to it
 
 
 @dataclass(eq=False)
 class Extent:
-    """A stretch of memory that is stored once: the smallest that holds all that the tensors in it look at."""
+    """A stretch of memory that is stored once: the smallest that contains all tensors in it."""
 
     owner: Any
     low: int
     high: int
-    arrays: list[Any]  # of the tensors that look at it
+    arrays: list[Any]  # of the tensors that view it
 
     @cached_property
     def uniform(self) -> bool:
-        """Whether all tensors look at it in the same way; asked once all of them are known."""
+        """Whether all tensors view it in the same way; valid once all of them are known."""
         first = self.arrays[0]
         return all(
             x.shape == first.shape
@@ -90,7 +90,7 @@ class Extent:
 
     @cached_property
     def mixed(self) -> bool:
-        """Whether tensors of several dtypes look at it."""
+        """Whether tensors of several dtypes view it."""
         return len({x.dtype for x in self.arrays}) > 1
 
     def data(self) -> Any:
@@ -102,9 +102,9 @@ class Extent:
 
 @dataclass(eq=False)
 class Look:
-    """How a tensor looks at an extent; offset and strides count elements."""
+    """A tensor as a view of an extent; offset and strides count elements."""
 
-    array: Any  # on the host
+    array: Any  # on the CPU
     location: str
     extent: Extent
     requires_grad: bool
@@ -116,7 +116,7 @@ class Look:
 
     @property
     def offset(self) -> int:
-        """Where the first element lies."""
+        """The offset of the first element."""
         return (address_of(self.array) - self.extent.low) // int(self.array.itemsize) if self.array.size else 0
 
     @property
@@ -126,12 +126,12 @@ class Look:
 
     @property
     def alone(self) -> bool:
-        """Whether every tensor in the extent looks at it in the same way."""
+        """Whether every tensor in the extent is the same view of it."""
         return self.extent.uniform
 
 
 def survey(tensors: list[Any]) -> list[Look]:
-    """Return how each of the tensors looks at memory; those that share memory share an extent."""
+    """Return each tensor as a view of an extent; tensors that share memory share an extent."""
     extents: dict[int, Extent] = {}
     looks = [_looked(tensor, extents) for tensor in tensors]
     for extent in extents.values():
@@ -162,7 +162,7 @@ def _looked(tensor: Any, extents: dict[int, Extent]) -> Look:
 
 
 def _simple(array: Any) -> bool:
-    """Return whether an array's elements lie at whole, ascending steps from the start of their memory."""
+    """Return whether an array has native byte order, and an offset and non-negative strides in whole elements."""
     size = array.itemsize
     if (address_of(array) - address_of(owner_of(array))) % size or not array.dtype.isnative:
         return False

@@ -1,7 +1,7 @@
 """A pickle machine that knows data and nothing else: names become entries of a table, never imports or calls.
 
-It reads every opcode that plain data need, up to protocol 5. A name outside the table is set aside and the machine
-goes on, so that one error can tell all of them; what a file builds with such a name is never made.
+It reads every opcode that plain data need, up to protocol 5. A name outside the table is noted and the machine
+goes on, so that one error can list all of them; objects that a file builds with such a name are never made.
 
 Two promises besides: a file never changes what exists (a NumPy dtype or array that gets a state is replaced by a new
 one), and work and memory stay within a small multiple of the file's size: what a pickle copies, hashes or names again
@@ -119,7 +119,7 @@ class Machine:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def line(self) -> str:
-        """Return the rest of a line."""
+        """Return what remains of a line."""
         end = self.data.find(b"\n", self.at, self.at + 1000)
         if end < 0:
             raise FileFormatError("the pickle is cut short")
@@ -286,7 +286,7 @@ class Machine:
         return {value for value in self.added.values() if isinstance(value, type)}
 
     def persist(self, key: Any) -> None:
-        """Push the storage that a file keeps outside of the pickle."""
+        """Push a storage that the file has outside of the pickle."""
         if self.persistent is None:
             raise FileFormatError("the pickle names a storage, and there is none beside it")
         if key is _refused or (isinstance(key, tuple) and _refused in map(_itself, key)):
@@ -302,7 +302,7 @@ class Machine:
 
 
 def _itself(value: Any) -> Any:
-    # `in` compares with ==, which a tensor answers with a tensor: only the mark itself may count.
+    # `in` compares with ==, which for a tensor returns a tensor: only the mark itself may count.
     return value if value is _refused else None
 
 

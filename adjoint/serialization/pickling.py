@@ -64,7 +64,7 @@ class _Call:
 
 
 class _Persistent:
-    """A storage, which lies outside of the pickle."""
+    """A storage, which is stored outside of the pickle."""
 
     def __init__(self, key: tuple[Any, ...]) -> None:
         self.key = key

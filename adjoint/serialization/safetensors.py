@@ -40,7 +40,7 @@ _MOST_DIMENSIONS = 64
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a tensor lies in a file: `begin` counts bytes from the file's start."""
+    """The position of a tensor in a file: `begin` counts bytes from the file's start."""
 
     dtype: dtypes.dtype
     shape: tuple[int, ...]

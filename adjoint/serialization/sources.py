@@ -1,4 +1,4 @@
-"""Where the bytes of a file come from and go to: read when asked for or mapped; replaced whole or not at all."""
+"""Reading and writing files: bytes are read on demand or mapped; a file is replaced completely or not at all."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Source:
         return data
 
     def array_at(self, offset: int, size: int) -> Any:
-        """Return `size` bytes as an array of their own, or as a window of the mapped file that is copied on write."""
+        """Return `size` bytes as a new array, or as a window of the mapped file that is copied on write."""
         self._check(offset, size)
         if self._mapped is not None:
             return self._mapped[offset : offset + size]
@@ -69,7 +69,7 @@ class Source:
         return np.frombuffer(bytearray(self.bytes_at(offset, size)), np.uint8)
 
     def aligned_at(self, offset: int, size: int) -> Any:
-        """Return `size` bytes as an array at whose start an element of any dtype may lie; a copy, if need be."""
+        """Return `size` bytes as an array aligned for every dtype; a copy if necessary."""
         array = self.array_at(offset, size)
         return array.copy() if array.size and array.ctypes.data % _ALIGNMENT else array
 

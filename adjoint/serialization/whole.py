@@ -1,6 +1,6 @@
 """Whole objects in PyTorch's format: a module or an optimizer by its class, its tensors beside the pickle.
 
-Such a file says names, and loading it imports and calls them: only where the caller asked for that.
+Such a file contains names, and loading it imports and calls them: only if the caller requested that.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _inner(function: Any) -> Any:
 
 
 def _module_state(module: Module, state: dict[str, Any]) -> dict[str, Any]:
-    """Return what a module keeps as PyTorch's keeps it."""
+    """Return the attributes of a module in the form in which PyTorch's modules have them."""
     hooks = {name: collections.OrderedDict(state.get(name) or ()) for name in _HOOKS}
     own = {name: value for name, value in state.items() if name not in (*_HOOKS, "_given_weights")}
     if isinstance(module, RNNBase):

@@ -1,4 +1,4 @@
-"""Sparse tensors: a few elements by their places, as coordinates (COO) or by compressed rows (CSR)."""
+"""Sparse tensors in the layouts COO (coordinates), CSR, CSC, BSR and BSC (compressed rows, columns or blocks)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compressed forms of sparse matrices: by rows or columns, of single elements or of blocks.
 
-A sparse tensor keeps the places of its elements whatever its form; the numbers of a compressed form are worked out
-from them when first needed.
+A sparse tensor stores the coordinates of its elements in every layout; the index arrays of a compressed layout are
+computed from them when first needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def turned(kind: Any) -> Any:
 
 
 def compressed(x: Any) -> tuple[Any, Any, Any]:
-    """Return where each row (or column) begins, the other coordinate of each element or block, and the values."""
+    """Return compressed row (or column) pointers, plain indices, and values."""
     high, wide = x._block or (1, 1)
     rows, columns = x._at.array[0], x._at.array[1]
     by_rows = x._kind in BY_ROWS
@@ -60,7 +60,7 @@ def places(starts: Any, others: Any, values: Any, kind: Any) -> tuple[Any, Any, 
 
 
 def blocks_of(x: Any, block: tuple[int, int]) -> tuple[Any, Any]:
-    """Return the places and values of all elements of the blocks in which a matrix keeps one, zeros among them."""
+    """Return the coordinates and values of all elements of the nonempty blocks of a matrix, including zeros."""
     high, wide = block
     height, width = x.shape[:2]
     if height % high or width % wide:

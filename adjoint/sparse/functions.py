@@ -31,7 +31,7 @@ def keep_rows(weight: Any, indices: Any) -> None:
 
 
 def _make_sparse(weight: Any) -> None:
-    """Keep the rows alone that were looked up; a gradient that has others too, from a dense use, is dense."""
+    """Make a gradient sparse with only the rows that were looked up; with others, from a dense use, it stays dense."""
     g, noted = weight._grad, weight.__dict__[_ROWS]
     if g is None or not noted:
         weight.__dict__.pop(_HELD, None)

@@ -120,7 +120,7 @@ def sparse_csr_tensor(
     crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
-    """Make a sparse matrix from where its rows begin, the columns and the values."""
+    """Make a sparse matrix from row pointers, column indices and values."""
     return sparse_compressed_tensor(
         crow_indices, col_indices, values, size, dtype=dtype, device=device, requires_grad=requires_grad,
         layout=layouts.sparse_csr,
@@ -130,21 +130,21 @@ def sparse_csr_tensor(
 def sparse_csc_tensor(
     ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any
 ) -> SparseTensor:
-    """Make a sparse matrix from where its columns begin, the rows and the values."""
+    """Make a sparse matrix from column pointers, row indices and values."""
     return sparse_compressed_tensor(ccol_indices, row_indices, values, size, **options | {"layout": layouts.sparse_csc})
 
 
 def sparse_bsr_tensor(
     crow_indices: Any, col_indices: Any, values: Any, size: Any = None, **options: Any
 ) -> SparseTensor:
-    """Make a sparse matrix of blocks from where its rows begin, the columns and the blocks."""
+    """Make a sparse matrix of blocks from row pointers, column indices and blocks."""
     return sparse_compressed_tensor(crow_indices, col_indices, values, size, **options | {"layout": layouts.sparse_bsr})
 
 
 def sparse_bsc_tensor(
     ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any
 ) -> SparseTensor:
-    """Make a sparse matrix of blocks from where its columns begin, the rows and the blocks."""
+    """Make a sparse matrix of blocks from column pointers, row indices and blocks."""
     return sparse_compressed_tensor(ccol_indices, row_indices, values, size, **options | {"layout": layouts.sparse_bsc})
 
 

@@ -1,4 +1,4 @@
-"""What functions and methods of tensors do where an operand is sparse."""
+"""Functions and methods of tensors for sparse operands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _is_sparse(x: Any) -> bool:
 
 
 def _rule(*names: str) -> Any:
-    """Register a function as what functions of these names do with sparse operands."""
+    """Register the implementation of functions of these names for sparse operands."""
 
     def put(function: Any) -> Any:
         ops.update(dict.fromkeys(names, function))

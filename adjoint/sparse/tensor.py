@@ -84,7 +84,7 @@ class ByValues(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether what is computed from the values is recorded."""
+        """Whether operations on the values are recorded."""
         return bool(self._held.requires_grad)
 
     @requires_grad.setter
@@ -92,7 +92,7 @@ class ByValues(Tensor):
         self._held.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Start (or stop) recording what is computed from the values."""
+        """Start (or stop) recording operations on the values."""
         self._held.requires_grad_(requires_grad)
         return self
 
@@ -122,7 +122,7 @@ class ByValues(Tensor):
 
 
 class SparseTensor(ByValues):
-    """A tensor of which only some elements are kept: ``sparse_coo_tensor(indices, values, size)`` makes one.
+    """A tensor that stores only some of its elements: ``sparse_coo_tensor(indices, values, size)`` makes one.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class SparseTensor(ByValues):
     _held: Any
     _sorted: bool
     _kind: Any
-    _block: Any = None  # the size of a block, where it is kept by blocks
+    _block: Any = None  # the size of a block, if the layout has blocks
 
     @classmethod
     def made(
@@ -167,7 +167,7 @@ class SparseTensor(ByValues):
                 return func(*args, **(kwargs or {}))
         refuse(name)
 
-    # --- What it is -----------------------------------------------------------------------------------
+    # --- Properties -----------------------------------------------------------------------------------
 
     @property
     def shape(self) -> Size:
@@ -186,12 +186,12 @@ class SparseTensor(ByValues):
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
-        """Whether it is kept by coordinates."""
+        """Whether the layout is COO (coordinates)."""
         return self._kind is layouts.sparse_coo
 
     @property
     def is_sparse_csr(self) -> bool:  # type: ignore[override]
-        """Whether it is kept by compressed rows."""
+        """Whether the layout is CSR (compressed rows)."""
         return self._kind is layouts.sparse_csr
 
     @property
@@ -200,7 +200,7 @@ class SparseTensor(ByValues):
         return self._kind
 
     def stride(self, dim: int | None = None, axis: int | None = None) -> Any:
-        """Return zeros: elements do not lie at regular distances."""
+        """Return zeros: a sparse tensor has no strides."""
         return (0,) * self.array.ndim if dim is None is axis else 0
 
     def is_coalesced(self) -> bool:
@@ -239,7 +239,7 @@ class SparseTensor(ByValues):
             raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
 
     def crow_indices(self) -> Any:
-        """Return where each row begins among the values; one number more than there are rows."""
+        """Return the index of each row's first value, and the number of values at the end."""
         self._require("crow_indices", "row", BY_ROWS)
         return compressed(self)[0]
 
@@ -249,7 +249,7 @@ class SparseTensor(ByValues):
         return compressed(self)[1]
 
     def ccol_indices(self) -> Any:
-        """Return where each column begins among the values; one number more than there are columns."""
+        """Return the index of each column's first value, and the number of values at the end."""
         self._require("ccol_indices", "column", BY_COLUMNS)
         return compressed(self)[0]
 

@@ -1,4 +1,4 @@
-"""Calls with random numbers of their own."""
+"""Calls with reproducible random numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["freeze_rng_state", "wrapper_set_seed"]
 
 @contextlib.contextmanager
 def freeze_rng_state(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """Put the state of the random numbers back after a block."""
+    """Restore the state of the random number generators after a block."""
     state = get_rng_state()
     try:
         yield

@@ -1,4 +1,4 @@
-"""`assert_close`: are two things as close as their precision lets one expect, and if not, where."""
+"""`assert_close`: check that values are equal within tolerances for their dtype, and report where they are not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOLERANCES = {
 
 
 class Options(NamedTuple):
-    """How two things are compared; `least_rtol` and `least_atol` raise the usual tolerances."""
+    """How two things are compared; `least_rtol` and `least_atol` raise the default tolerances."""
 
     allow_subclasses: bool
     rtol: float | None
@@ -80,7 +80,7 @@ def assert_close(
     check_layout
         Every tensor here is strided; ignored.
     msg
-        The message to raise instead, or a function of the usual one.
+        The message to raise instead, or a function of the default one.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def assert_close(
 
 
 def message_of(failure: Failure) -> str:
-    """Return what differs, and where inside the containers."""
+    """Return the message: the difference, and its place in the containers."""
     if not failure.path:
         return failure.text
     place = "".join(f"[{key!r}]" for key in failure.path)
@@ -163,7 +163,7 @@ def assert_allclose(
 
 
 def compare(actual: Any, expected: Any, options: Options) -> None:
-    """Raise a `Failure` unless two things are as close as `options` ask."""
+    """Raise a `Failure` unless two values are as close as `options` require."""
     if _both(actual, expected, Sequence) and not isinstance(actual, str) and not isinstance(expected, str):
         return _compare_sequences(actual, expected, options)
     if _both(actual, expected, Mapping):

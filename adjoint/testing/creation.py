@@ -27,7 +27,7 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Any:
-    """Make a tensor of numbers drawn uniformly from [low, high).
+    """Make a tensor of random values, uniform in [low, high).
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def make_tensor(
     low, high
         By default -9 and 9 for floating types, -9 and 10 for integers, 0 and 10 for unsigned ones.
     noncontiguous
-        Lay every other element of the last dimension aside, so that the strides are not the usual ones.
+        Return every other element of a larger tensor along the last dimension, so that it is not contiguous.
     exclude_zero
         Replace zeros by ones; in floating types by the smallest positive normal number.
     memory_format
@@ -105,7 +105,7 @@ def _drawn(shape: tuple[int, ...], wanted: dtypes.dtype, low: Any, high: Any) ->
 
 
 def _bounds(wanted: dtypes.dtype, low: Any, high: Any, least: int, most: int, first: Any, past: Any) -> tuple[Any, Any]:
-    """Return the range to draw from: what the caller gave or the usual one, inside what the dtype holds."""
+    """Return the range of the values: the caller's or the default, clamped to what the dtype can represent."""
     begin, end = least if low is None else low, most if high is None else high
     if any(isinstance(v, float) and math.isnan(v) for v in (begin, end)):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={begin} and high={end}")

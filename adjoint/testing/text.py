@@ -16,7 +16,7 @@ class _Wanted(NamedTuple):
 
 
 class FileCheck:
-    r"""Statements about a text, each of which starts looking where the one before was satisfied.
+    r"""Checks of a text; each starts after the match of the previous one.
 
     Examples
     --------

@@ -10,7 +10,7 @@ __all__ = ["_DecoratorContextManager", "_NoParamDecoratorContextManager", "conte
 
 
 class _Made(_DecoratorContextManager):
-    """A context that a function makes, anew for each call."""
+    """A context that a function makes for each call."""
 
     def __init__(self, make: Any) -> None:
         self.make = make

@@ -86,7 +86,7 @@ def _overload_of(name: str, inputs: tuple[Any, ...], params: tuple[Any, ...]) ->
 
 
 def _classes(args: tuple[Any, ...]) -> tuple[type, ...]:
-    """Return the classes among some operands that have a handler of their own."""
+    """Return the classes among some operands that define a handler."""
     return tuple({type(a): None for a in args if isinstance(a, TensorBase) and isinstance(a.array, Dispatched)})
 
 
@@ -118,7 +118,7 @@ class TorchDispatchMode(Observer):
         return super().__enter__()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer a call of `func`."""
+        """Handle a call of `func`."""
         raise NotImplementedError
 
     @classmethod

@@ -41,7 +41,7 @@ def unit_to_english(u: str) -> str:
 
 @contextlib.contextmanager
 def set_torch_threads(n: int) -> Iterator[None]:
-    """Compute with so many threads inside this context."""
+    """Set the number of threads inside this context."""
     before = settings.get_num_threads()
     settings.set_num_threads(n)
     try:
@@ -102,7 +102,7 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """How far the quarter of the slower times is from the quarter of the faster ones."""
+        """The interquartile range of the times."""
         low, high = self._quarters()
         return high - low
 
@@ -120,11 +120,11 @@ class Measurement:
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the times are far apart."""
+        """Whether the times vary too much."""
         return self.iqr > _NOISY * self.median
 
     def meets_confidence(self, threshold: float = _NOISY) -> bool:
-        """Return whether the times are near each other."""
+        """Return whether the times agree well."""
         return len(self.times) >= 4 and self.iqr / self.median < threshold
 
     @property
@@ -197,7 +197,7 @@ class Timer:
         return Measurement(number, times, self._spec)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """Time so many calls, in one run."""
+        """Time the given number of calls, in one run."""
         with set_torch_threads(self._spec.num_threads):
             self._timer.timeit(max(number // 100, 2))  # warm up
             return self._measured(number, [self._timer.timeit(number)])

@@ -1,9 +1,8 @@
-"""Checkpointing: keep only the inputs of a part of the program, and compute what its backward needs again.
+"""Checkpointing: save only the inputs of a part of the program, and recompute what its backward needs.
 
-While the part runs, hooks take every value that an op keeps and leave an empty `_Place` for it. The first place
-that a backward pass needs makes the part run once more, with the random numbers and autocast of the first
-run; its ops keep the same values in the same order, and these fill the places. The graph of the second run is
-thrown away: gradients flow through that of the first.
+While the part runs, hooks replace every value that an op saves by an empty `_Place`. When a backward pass first needs
+a place, the part runs again with the random state and autocast of the first run. Its ops save the same values in the
+same order, and these fill the places. The graph of the second run is discarded: gradients flow through the first.
 """
 
 from __future__ import annotations
@@ -203,11 +202,11 @@ class GraphExecGroup:
 
 
 class _Enough(Exception):
-    """Every place is filled: the rest of the second run is not needed."""
+    """Every place is filled: the second run can stop."""
 
 
 class _Place:
-    """Stands in the graph for a kept value that a second run will bring."""
+    """Placeholder in the graph for a saved value that the second run will compute."""
 
     __slots__ = ("__weakref__", "frame", "number")
 
@@ -229,7 +228,7 @@ class _Watch(Observer):
 
 
 class _Kept:
-    """What is known of a value that an op kept: its kind, and which op kept it where."""
+    """Metadata of a value that an op saved: its shape, dtype and device, the op, and the line."""
 
     __slots__ = ("code", "dtype", "lasti", "op", "place", "shape")
 
@@ -264,7 +263,7 @@ class _Frame:
         self.completed = False  # whether the first run has ended: a backward pass inside it wants only what it had
 
     def first_run(self) -> ExitStack:
-        """Return the context of the first run: what ops keep becomes a place."""
+        """Return the context of the first run: values that ops save become places."""
         watch = _Watch(self.log)
 
         def pack(tensor: Any) -> _Place:
@@ -299,7 +298,7 @@ class _Frame:
         return values[number] if task is None else values.pop(number)
 
     def run_again(self, values: dict[int, Any]) -> None:
-        """Run the function as it ran first, and collect what its ops keep."""
+        """Run the function as in the first run, and collect the values that its ops save."""
         log: list[str] | None = [] if self.debug else None
         watch, wanted = _Watch(log), len(self.places)
         kept: list[_Kept] = []
@@ -376,7 +375,7 @@ def _fetch(spot: _Place) -> Any:
 
 
 class _Input:
-    """An argument kept for the second run; inside another checkpoint, that one keeps its value."""
+    """An argument saved for the second run; inside another checkpoint, that one saves its value."""
 
     __slots__ = ("edge", "given", "load", "stamp")
 

@@ -1,4 +1,4 @@
-"""``FlopCounterMode``: how many floating-point operations a program's products and convolutions take.
+"""``FlopCounterMode``: the floating-point operations of a program's matrix multiplications and convolutions.
 
 Primitives are counted as they run, those of backward passes too, under the names of ATen's operators that do the same.
 """
@@ -81,7 +81,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
 @register_flop_formula([aten.mm, aten.bmm])
 def mm_flop(a_shape: Size, b_shape: Size, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """Count the operations of a product of matrices, or of a batch of them."""
+    """Count the operations of a matrix multiplication, or of a batch of them."""
     return 2 * math.prod(a_shape) * b_shape[-1]
 
 
@@ -90,7 +90,7 @@ bmm_flop = mm_flop
 
 @register_flop_formula([aten.addmm, aten.baddbmm])
 def addmm_flop(self_shape: Size, a_shape: Size, b_shape: Size, out_shape: Any = None, **kwargs: Any) -> int:
-    """Count the operations of a product of matrices; what is added is not counted."""
+    """Count the operations of a matrix multiplication; the addition is not counted."""
     return 2 * math.prod(a_shape) * b_shape[-1]
 
 
@@ -218,7 +218,7 @@ def convert_num_with_suffix(number: int, suffix: str) -> str:
 
 
 def convert_to_percent_str(num: int, denom: int) -> str:
-    """Return a share in percent."""
+    """Return a fraction in percent."""
     return "0%" if denom == 0 else f"{num / denom:.2%}"
 
 

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed part did not keep what the first had kept."""
+    """The second run of a checkpointed part did not save the same values as the first."""
 
 
 class CheckpointPolicy(Enum):
@@ -42,11 +42,11 @@ class SelectiveCheckpointContext:
 
 
 _SAVED = frozenset(CheckpointPolicy) - {CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE}
-SAC_IGNORED_OPS: set[Any] = {"detach"}  # ops that selective checkpointing does not ask the policy about
+SAC_IGNORED_OPS: set[Any] = {"detach"}  # ops for which selective checkpointing does not call the policy
 
 
 class _Storing(Observer):
-    """Keeps the results of the ops that the policy wants kept."""
+    """Saves the results of the ops for which the policy says so."""
 
     def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]]) -> None:
         self.policy, self.storage, self.told = policy, storage, SelectiveCheckpointContext(is_recompute=False)
@@ -60,7 +60,7 @@ class _Storing(Observer):
 
 
 class _Reusing(Observer):
-    """Gives the kept results of the first run again, without computing them."""
+    """Returns the saved results of the first run, without computing them."""
 
     def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]], mutable: bool) -> None:
         self.policy, self.storage, self.told = policy, storage, SelectiveCheckpointContext(is_recompute=True)
@@ -119,15 +119,15 @@ def _is_kept(policy: Any, told: Any, op: Any, inputs: Any, params: Any, out: Any
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """Return the two contexts of a checkpoint that keeps the results of some ops and computes the others again.
+    """Return the two contexts of a checkpoint that saves the results of some ops and recomputes the others.
 
     Parameters
     ----------
     policy_fn_or_list
-        ``policy(ctx, op, *args)``, which returns a `CheckpointPolicy`, or a list of ops whose results are kept:
+        ``policy(ctx, op, *args)``, which returns a `CheckpointPolicy`, or a list of ops whose results are saved:
         functions such as ``adjoint.matmul``, or their names.
     allow_cache_entry_mutation
-        Whether a kept result may be overwritten in between; it is an error otherwise.
+        Whether a saved result may be overwritten in between; it is an error otherwise.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Two tensors that take each other's place."""
+"""Swapping two tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SLOTS = ("array", "_grad", "node", "memory", "lineage")
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Let two tensors take each other's place: what holds one sees the values, class and gradient of the other.
+    """Swap two tensors: references to one see the values, class and gradient of the other.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a program does in adjoint and in torch, and what of a difference counts."""
+"""Running a program in adjoint and in torch, and judging differences."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _of(tensor: Any) -> Any:
 
 
 def _reached(v: Any) -> Any:
-    """Return a tensor of which two elements in a row are its own: torch has no gradient for what lies outside."""
+    """Return `v`; raise for a view with gaps, as torch has no gradient for memory outside of the view."""
     if v._is_view() and not (v.is_contiguous() and v.numel() > 1):
         raise RuntimeError("the tensor is a view with gaps")
     return v

@@ -47,7 +47,7 @@ def _judged(eager: World, world: World, backend: Any) -> tuple[str, str]:
             compare({**found, **world.state()}, {**expected, **eager.state()}, f"call {number}")
         except Wrong as wrong:
             return "wrong", str(wrong)
-        except Exception as late:  # of a GPU, which tells of an error when somebody waits for it
+        except Exception as late:  # of a GPU, which reports an error at a synchronization
             return "crashed", f"call {number}: {type(late).__name__}: {late}"[:400]
     core = _core(compiled)
     if core.refused:

@@ -1,4 +1,4 @@
-"""Random functions of two matrices and of what they find around them."""
+"""Random functions of two matrices and of attributes that may change between calls."""
 # ruff: noqa: D102 - described in `World`
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Program(World):
         self.function: Any = {"step": self._step, "joint": self._joint, "forward": self._forward}[self.way]
 
     def _surround(self, rng: random.Random) -> None:
-        """Make what the function finds around it."""
+        """Create the attributes that the function reads."""
         self.weight = torch.randn(4, 4, requires_grad=self.way != "forward" or rng.random() < 0.5)
         self.buffer = torch.randn(4, 4)
         self.box: dict[str, Any] = {"gain": 1.0, "tensor": torch.randn(4, 4)}
@@ -72,7 +72,7 @@ class Program(World):
         return self._surrounded(h)
 
     def _surrounded(self, h: Any) -> Any:
-        """Return a value that depends on things around the function, which change between calls."""
+        """Return a value that depends on attributes that change between calls."""
         uses = self.uses
         if "gain" in uses:
             h = h * self.box["gain"]

@@ -1,4 +1,4 @@
-"""Files that are changed, and what `load` makes of them."""
+"""Modified files, and the behaviour of `load`."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Judge:
         return found
 
     def outside(self, array: Any) -> list[str]:
-        """Write an array's own elements into it; return what is wrong with where it lies."""
+        """Write an array's own elements into it; return what is wrong with its memory."""
         low, high = np.lib.array_utils.byte_bounds(array)
         if array.size and any(_overlap(room, low, high) for room in self.buffers):
             inside = [room for room in self.buffers if room.ctypes.data + 64 <= low and high <= _end(room) - 64]
@@ -184,7 +184,7 @@ def arrays_in(value: Any) -> list[Any]:
 
 
 def child(seeds: range, pool: Corpus, pipe: int) -> None:
-    """Judge cases; tell the parent each one that is begun, and each fault."""
+    """Judge cases; report each one that is begun, and each fault, to the parent."""
     judge = Judge()
     for _, data in pool[:12]:  # what is imported when it is first needed is imported now
         judge.faults(data)
@@ -237,7 +237,7 @@ def read_cases(first: int, count: int, pool: Corpus, table: Counter[str]) -> Non
         if begun and begun[-1] == end - 1 and status == 0:
             return
         at = (begun[-1] if begun else at) + 1
-        if status == 0:  # it has told why
+        if status == 0:  # it has reported the fault
             continue
         table["hung" if status is None else "crashed"] += 1
         print(f"! case {at - 1} {'hung' if status is None else f'ended its process: {status}'}", flush=True)

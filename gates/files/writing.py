@@ -22,7 +22,7 @@ from .valid import saved
 
 
 class Place:
-    """A file that is saved over and over, in a folder of its own; of each version every byte tells the number."""
+    """A file that is saved repeatedly, in a separate folder; every byte of a version contains the version's number."""
 
     def __init__(self, rng: random.Random) -> None:
         self.folder = tempfile.mkdtemp(prefix="gate-files-")
@@ -52,7 +52,7 @@ class Place:
 
 
 def forked(run: Callable[[], None]) -> int:
-    """Start something in a process of its own."""
+    """Start something in a separate process."""
     process = os.fork()
     if not process:
         try:
@@ -123,7 +123,7 @@ class _Disk(io.BytesIO):
         self.room = room
 
     def write(self, data: Any) -> int:
-        """Write, while there is room."""
+        """Write while the simulated disk has space."""
         self.room -= len(memoryview(data).cast("B"))
         if self.room < 0:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -139,7 +139,7 @@ def full_stream(place: Place, rng: random.Random) -> None:
 
 
 def forbidden(place: Place, rng: random.Random) -> None:
-    """Save where nothing may be written; as somebody else, for the superuser may."""
+    """Save where writing is not permitted; as another user, for root may write anywhere."""
 
     def run() -> None:
         if not os.getuid():

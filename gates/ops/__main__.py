@@ -37,7 +37,7 @@ UNDIFFERENTIABLE = ("logical", "eq", "ne", "lt", "le", "gt", "ge", "bitwise")
 
 
 def random_case(seed: Any, T: Any) -> Case:
-    """Return a case; each has its value checked, a share each of the rest."""
+    """Return a case; every case has its value checked, a fraction of the cases each of the other checks."""
     rng: Rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         sampled = T is not None and seed[-1] >= SAMPLES_FROM and rng.random() < 0.06

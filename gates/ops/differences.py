@@ -52,7 +52,7 @@ def widened(call: Call) -> Call:
 
 
 def excused_by_precision(T: Any, case: Case, check: str, i: int, at: Any, a: Any, b: Any) -> Any:
-    """Return where a difference stays after torch's result in double precision is asked which is nearer to it."""
+    """Return where a difference stays after a comparison of both results with torch's in double precision."""
     if a[0] not in EPS or precision(case, a[0]) <= EPS["float64"]:
         return at
     exact = Run(T, case._replace(call=widened(case.call), checks=(check,))).found[check]
@@ -95,7 +95,7 @@ def ends(T: Any, case: Case, check: str, directions: list[np.ndarray], h: float)
 
 
 def product(T: Any, case: Case, results: list[Any], key: tuple[int, ...]) -> float:
-    """Return the product of results with the cotangents that a run draws for them."""
+    """Return the inner product of results with random cotangents, the same that a run uses."""
     total = 0.0
     for i, r in enumerate(results):
         if r is not None:
@@ -122,7 +122,7 @@ def differences(right: Any, left: Any, middle: Any, h: float) -> list[Any]:
 
 
 def decided(T: Any, case: Case, check: str, i: int, at: Any, a: Any, b: Any) -> Any:
-    """Return where a difference of derivatives stays after finite differences of torch's results are asked."""
+    """Return where a difference of derivatives stays after a comparison with finite differences of torch's results."""
     at = np.array(at)
     tolerance = max(1e-5, 50 * precision(case, a[0]))
     if check == "tangent":
@@ -146,7 +146,7 @@ def decided(T: Any, case: Case, check: str, i: int, at: Any, a: Any, b: Any) -> 
 
 
 def pushed(T: Any, case: Case, i: int) -> list[Any]:
-    """Return differences of one result along the tangents that a run draws."""
+    """Return finite differences of one result along random tangents, the same that a run uses."""
     specs = [a for a in arrays(case.call) if a.differentiable]
     likes = [T.zeros(a.values.shape, dtype=getattr(T, a.dtype)) for a in specs]
     directions = [numbers(cotangent(T, t, [case.seed, 9, k]))[1] for k, t in enumerate(likes)]

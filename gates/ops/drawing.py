@@ -164,7 +164,7 @@ class Draw:
         return x._replace(values=x.values + 4 * np.eye(n), layout=self.pick("contiguous", "transposed", "reversed"))
 
     def keep(self) -> dict[str, Any]:
-        """Return a keyword that keeps dimensions, or none."""
+        """Return a `keepdim` keyword, or none."""
         return {"keepdim": self.chance(0.5)} if self.chance(0.5) else {}
 
     def dtypes(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (one operator, one line)
-"""Calls of matrix products, transforms and layers."""
+"""Calls of matrix multiplications, transforms and layers."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def rounds(case: Case, seed: int, seconds: float, calls: int) -> int:
 
 
 def watched(case: Case, seed: int, seconds: float, calls: int) -> Counter[str]:
-    """Run a case in a process of its own; return what it counted."""
+    """Run a case in a separate process; return what it counted."""
     command = [sys.executable, "-m", "gates.threads", "--case", case.__name__, "--seed", str(seed)]
     command += ["--minutes", str(seconds / 60), "--calls", str(calls)]
     table: Counter[str] = Counter()

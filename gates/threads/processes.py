@@ -109,7 +109,7 @@ def _squares(x: Any) -> Any:
 
 
 def started(rng: random.Random, calls: int) -> None:
-    """Processes started by fork, spawn and forkserver answer through queues, and a pool maps tensors."""
+    """Processes started by fork, spawn and forkserver return results through queues, and a pool maps tensors."""
     method = rng.choice(["fork", "spawn", "forkserver"])
     context = T.multiprocessing.get_context(method)
     with busy(lambda: (T.ones(9, requires_grad=True) * 2).sum().backward(), 2):

@@ -287,7 +287,7 @@ def hooks(rng: random.Random, calls: int) -> None:
 
 
 def endings(rng: random.Random, calls: int) -> None:
-    """Threads that end in the middle of a pass, by an exception, disturb nobody and leave nothing."""
+    """Threads that end in the middle of a pass, by an exception, do not affect other threads and leave no state."""
     x = T.ones(2, requires_grad=True)
     done = [0] * THREADS
 

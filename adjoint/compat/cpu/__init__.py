@@ -1,4 +1,4 @@
-"""The host as a device, for programs that write one line for every device."""
+"""The CPU as a device, for device-independent programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one may ask a device, answered for the host."""
+"""The queries that devices support, for the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def current_device() -> str:
 
 
 def set_device(device: Any) -> None:
-    """Do nothing: there is one host."""
+    """Do nothing: there is one CPU device."""
 
 
 def synchronize(device: Any = None) -> None:
@@ -30,7 +30,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def current_stream(device: Any = None) -> Any:
-    """Return the host's queue, which is always empty."""
+    """Return the CPU's stream, on which all work has already finished."""
     # Queues of any device are made by one class, which knows the GPU too.
     from ...accelerator import Stream
 
@@ -38,5 +38,5 @@ def current_stream(device: Any = None) -> Any:
 
 
 def stream(stream: Any) -> Any:
-    """Return a context that changes nothing: the host has one queue."""
+    """Return a context that changes nothing: the CPU has one stream."""
     return contextlib.nullcontext(stream)

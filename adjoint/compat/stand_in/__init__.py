@@ -1,4 +1,4 @@
-"""adjoint in torch's place: after `install`, ``import torch`` gives adjoint, and so does every ``torch.x.y``."""
+"""adjoint as torch: after `install`, ``import torch`` imports adjoint, and ``torch.x.y`` is ``adjoint.x.y``."""
 
 from __future__ import annotations
 

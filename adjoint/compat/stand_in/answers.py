@@ -1,4 +1,4 @@
-"""Functions for names that need no more than an answer: they return the same whatever they are given."""
+"""Constant functions: they return the same value for all arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def same(value: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def decorator(*args: Any, **kwargs: Any) -> Any:
-    """Return a function as it is, whether it is given now or to the decorator that this returns."""
+    """Return a function unchanged, also when used as a decorator with arguments."""
     if len(args) == 1 and callable(args[0]) and not kwargs:
         return args[0]
     return same
@@ -37,5 +37,5 @@ def context(*args: Any, **kwargs: Any) -> Any:
 
 
 def answer(value: Any) -> Callable[..., Any]:
-    """Return a function that always gives the same answer."""
+    """Return a function that always returns `value`."""
     return lambda *args, **kwargs: value

@@ -31,7 +31,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, *args: Any, **kwargs: Any)
 def load(
     f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Load as `adjoint.load` does; a pickle of whole objects only where the caller says ``weights_only=False``."""
+    """Load as `adjoint.load` does; pickles of whole objects require ``weights_only=False``."""
     start = f.tell() if hasattr(f, "tell") else None
     try:
         return files.load(f, map_location, weights_only=True, **kwargs)

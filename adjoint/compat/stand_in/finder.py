@@ -30,7 +30,7 @@ from .unsupported import UnsupportedModule, unsupported
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
 
-# What programs that compare versions are told: the torch whose semantics adjoint follows.
+# The version that programs see: that of the torch whose semantics adjoint follows.
 TORCH_VERSION = "2.13.0+adjoint"
 # What ``python -m`` runs: no packages.
 _COMMANDS = frozenset({"distributed.launch", "distributed.run"})
@@ -59,7 +59,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_loader(fullname, Known(module), is_package=is_package)
 
     def find_distributions(self, context: Any = None) -> Iterable[importlib.metadata.Distribution]:
-        """Return the distribution, for programs that ask which version is installed."""
+        """Return the distribution, for programs that query the installed version."""
         name = getattr(context, "name", None)
         if name is None or name.lower() == "torch":
             yield _Distribution()
@@ -87,7 +87,7 @@ def _told(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.Mo
 
 
 class _LastFinder(importlib.abc.MetaPathFinder):
-    """Finds torchvision where it is not installed: programs import it for names that they may never use."""
+    """Finds a stand-in for torchvision if it is not installed: programs import names that they may never use."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -108,7 +108,7 @@ class _Distribution(importlib.metadata.Distribution):
         return None
 
     def locate_file(self, path: Any) -> Any:
-        """Return where a file would be."""
+        """Return the path that a file would have."""
         return path
 
 
@@ -118,7 +118,7 @@ _ELSEWHERE = {"_functorch.vmap": "adjoint.func.batch"}
 
 def _module_of(rest: str) -> types.ModuleType | None:
     """Return adjoint's module of a name, a stand-in for one that it does not have, or None."""
-    # What torch keeps a copy of, programs get from the package itself.
+    # Packages of which torch has a vendored copy come from the package itself.
     name = rest.removeprefix("_vendor.") if rest.startswith("_vendor.") else f"adjoint.{rest}".rstrip(".")
     name = _ELSEWHERE.get(rest, name)
     try:
@@ -146,7 +146,7 @@ _OWN_PACKAGES = ("core", "ops", "devices", "payloads", "compiler", "stand_in", "
 
 
 def _renamed(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.ModuleSpec | None:
-    """Let the classes of a module of adjoint's say that they are in torch's, once it is imported."""
+    """Set `__module__` of the classes of a module to torch's, once it is imported."""
     loader: Any = spec.loader if spec is not None else None
     if loader is None or spec is None:
         return spec
@@ -163,7 +163,7 @@ def _renamed(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery
 
 
 def _rename_classes(name: str) -> None:
-    """Let classes say that they are in torch's modules: libraries and files ask a class where it is from."""
+    """Set `__module__` of classes to torch's modules: libraries and files read where a class is from."""
     for path, module in list(sys.modules.items()):
         if path == name or path.startswith(name + "."):
             package = public_path(path).split(".")[1:2]
@@ -173,7 +173,7 @@ def _rename_classes(name: str) -> None:
 
 
 def _functorch(name: str) -> types.ModuleType:
-    """Return the package that torch's transforms were once in, which is installed beside torch."""
+    """Return the package `functorch`, the former home of torch's transforms, which is installed with torch."""
     names = {**DEPRECATED, **{k: v for k, v in MODULES_AS_FUNCTIONS.items() if k.startswith("Functional")}}
     if name == "functorch.experimental":
         func = importlib.import_module("adjoint.func")
@@ -192,10 +192,10 @@ def installed() -> bool:
 
 
 def install() -> None:
-    """Put adjoint in torch's place for the rest of this process.
+    """Put adjoint in torch's place until this process ends.
 
-    ``import torch`` gives adjoint then, ``torch.nn`` is ``adjoint.nn``, the same module; what adjoint does not have
-    can be imported, and raises when it is used. A real torch that is installed is not touched.
+    Afterwards ``import torch`` imports adjoint, and ``torch.nn`` is the same module as ``adjoint.nn``. Names that
+    adjoint does not have can be imported; they raise when they are used. An installed torch is not modified.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def install() -> None:
     adjoint.__dict__.setdefault("torch", adjoint)
     adjoint.__name__ = "torch"
     sys.modules["adjoint.nn.modules"].__name__ = "torch.nn.modules"  # suites name their tests after it
-    for kind in (adjoint.Tensor, adjoint.Size, adjoint.device, adjoint.dtype):  # libraries ask a value's class
+    for kind in (adjoint.Tensor, adjoint.Size, adjoint.device, adjoint.dtype):  # libraries check a value's class
         kind.__module__ = "torch"
     adjoint.Generator.__module__ = "torch._C"
     _rename_classes("adjoint")
@@ -248,7 +248,7 @@ def install() -> None:
 
 
 def _stay_quiet() -> None:
-    """Let NumPy's warnings about infinities stay unheard in adjoint's own files, whatever filters a program sets."""
+    """Suppress NumPy's warnings about infinities in adjoint's own files, whatever filters a program sets."""
 
     def keeping(function: Any) -> Any:
         @functools.wraps(function)
@@ -264,7 +264,7 @@ def _stay_quiet() -> None:
 
 
 def _answer_missing(module: types.ModuleType, rest: str) -> None:
-    """Let a module answer for what it lacks: modules that torch's has in it, and names that do not matter until used.
+    """Give a module a `__getattr__` for missing names: submodules that torch's has, and names that may stay unused.
 
     Suites import dozens of names from torch's helpers for tests at once, and private names from everywhere; a
     program may never use the missing one.

@@ -1,4 +1,4 @@
-"""The package that torch's transforms were once in: old names, with torch's warnings, and what its insides tell."""
+"""The former package of torch's transforms: old names, with torch's warnings, and queries of its internals."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def _deprecated(function: Callable[..., Any], name: str, instead: str) -> Callab
 
 
 class FunctionalModuleWithBuffers:
-    """A module without state of its own: called with parameters, buffers and arguments."""
+    """A stateless module: called with parameters, buffers and arguments."""
 
     def __init__(self, module: Any, parameters: Sequence[str], buffers: Sequence[str]) -> None:
         self.stateless_model, self.param_names, self.buffer_names = module, tuple(parameters), tuple(buffers)
 
     def __call__(self, params: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the module with these parameters and buffers, in the order of its own."""
+        """Call the module with parameters and buffers, in the order of the original's."""
         state = {**dict(zip(self.param_names, params)), **dict(zip(self.buffer_names, buffers))}
         return func.functional_call(self.stateless_model, state, args, kwargs)
 
@@ -53,10 +53,10 @@ class FunctionalModuleWithBuffers:
 
 
 class FunctionalModule(FunctionalModuleWithBuffers):
-    """A module without parameters of its own: called with parameters and arguments."""
+    """A module without parameters: called with parameters and arguments."""
 
     def __call__(self, params: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the module with these parameters, in the order of its own."""
+        """Call the module with parameters, in the order of the original's."""
         return super().__call__(params, (), *args, **kwargs)
 
     forward = __call__

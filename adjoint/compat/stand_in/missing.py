@@ -1,4 +1,4 @@
-"""Names of torch's public modules that adjoint's lack: those that can answer harmlessly do, the others raise on use."""
+"""Names of torch's public modules that adjoint's lack: those that can be no-ops are, the others raise on use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MISSING"]
 
 
 class DLDeviceType(enum.IntEnum):
-    """Where memory lies, as DLPack numbers it."""
+    """The kinds of devices, as DLPack numbers them."""
 
     kDLCPU = 1
     kDLCUDA = 2
@@ -26,7 +26,7 @@ class DLDeviceType(enum.IntEnum):
 
 
 class LoadEndianness(enum.Enum):
-    """In which order the bytes of a file's numbers are."""
+    """The byte order of a file."""
 
     NATIVE = 1
     LITTLE = 2
@@ -38,7 +38,7 @@ class TracerWarning(Warning):
 
 
 class ScriptWarning(Warning):
-    """A script is not what its author may think."""
+    """A warning about a script."""
 
 
 class SourceChangeWarning(Warning):

@@ -33,7 +33,7 @@ def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, *args: 
 
 
 def _cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
-    """Call one of two functions, as a condition says."""
+    """Call one of two functions, depending on a condition."""
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 

@@ -150,7 +150,7 @@ def canonicalize_dims(rank: int, indices: Any, wrap_scalar: bool = True) -> Any:
 
 
 class ELEMENTWISE_TYPE_PROMOTION_KIND(enum.Enum):
-    """What the dtype of a result follows from, beside the usual promotion."""
+    """How the dtype of a result is computed, in addition to type promotion."""
 
     DEFAULT = (0,)
     NO_OPMATH = (1,)

@@ -1,4 +1,4 @@
-"""`TestCase`: unittest's, with an `assertEqual` that knows tensors, and what it adds beside that."""
+"""`TestCase`: unittest's, with an `assertEqual` for tensors and further assertions."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class TestCase(Expectations):
         exact_stride: bool = False,
         exact_is_coalesced: bool = False,
     ) -> None:
-        """Fail unless two things are equal, tensors and numbers in them within a tolerance."""
+        """Fail unless two values are equal, tensors and numbers in them within a tolerance."""
         __tracebackhide__ = True
         if (rtol is None) != (atol is None):
             missing = "rtol" if rtol is None else "atol"
@@ -186,7 +186,7 @@ class TestCase(Expectations):
         self, x: Any, y: Any, msg: str | None = None, *, atol: float | None = None, rtol: float | None = None,
         **kwargs: Any,
     ) -> None:  # fmt: skip
-        """Fail if two things are equal as `assertEqual` says."""
+        """Fail if `assertEqual` would pass."""
         with self.assertRaises(AssertionError, msg=msg):
             self.assertEqual(x, y, msg, atol=atol, rtol=rtol, **kwargs)
 
@@ -217,7 +217,7 @@ class TestCase(Expectations):
         self.assertEqual(x.is_sparse, y.is_sparse)
 
     def assertEqualBroadcasting(self, x: Any, y: Any, *args: Any, **kwargs: Any) -> None:
-        """Compare with `y` spread over the shape of `x`."""
+        """Compare with `y` broadcast to the shape of `x`."""
         other = create.as_tensor(y, dtype=x.dtype)
         self.assertEqual(x, other.expand(x.shape), *args, **kwargs)
 
@@ -257,7 +257,7 @@ class TestCase(Expectations):
     def compare_with_numpy(
         self, torch_fn: Any, np_fn: Any, tensor_like: Any, device: Any = None, dtype: Any = None, **kwargs: Any
     ) -> None:
-        """Compare what a function of tensors and one of arrays make of the same values."""
+        """Compare the results of a function of tensors and one of arrays for the same values."""
         given: Any = tensor_like if isinstance(tensor_like, TensorBase) else create.tensor(tensor_like, dtype=dtype)
         result = torch_fn(given)
         expected: Any = np_fn(given.detach().cpu().numpy())
@@ -266,7 +266,7 @@ class TestCase(Expectations):
         self.assertEqual(expected, result, **kwargs)
 
     def compare_with_reference(self, torch_fn: Any, ref_fn: Any, sample_input: Any, **kwargs: Any) -> None:
-        """Compare what a function of tensors and one of arrays make of the same sample."""
+        """Compare the results of a function of tensors and one of arrays for the same sample."""
         arrays = sample_input.numpy()
         actual = torch_fn(sample_input.input, *sample_input.args, **sample_input.kwargs)
         expected = ref_fn(arrays.input, *arrays.args, **arrays.kwargs)

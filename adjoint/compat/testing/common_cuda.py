@@ -1,4 +1,4 @@
-"""What tests for GPUs ask: which there are, and what they can do."""
+"""Queries of tests for GPUs: which GPUs there are, and what they support."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLATFORM_SUPPORTS_BF16 = SM80OrLater
 
 
 def initialize_cuda_context_rng() -> None:
-    """Do nothing: random numbers here are the host's."""
+    """Do nothing: random numbers are generated on the CPU."""
 
 
 def _get_torch_cuda_version() -> tuple[int, int]:

@@ -63,7 +63,7 @@ class DeviceTypeTestBase(TestCase):
 
 
 class CPUTestBase(DeviceTypeTestBase):
-    """Tests that run on the host."""
+    """Tests that run on the CPU."""
 
     __test__ = False
     device_type = "cpu"
@@ -329,7 +329,7 @@ class skipIf:
 
 def _skip_on(device_type: Any) -> Callable[[Any, str], skipIf]:
     def decorator(dep: Any, reason: str) -> skipIf:
-        """Leave a test out on one kind of device where a condition holds."""
+        """Skip a test on one kind of device if a condition holds."""
         return skipIf(dep, reason, device_type)
 
     return decorator
@@ -354,7 +354,7 @@ def _same(fn: Any) -> Any:
 
 
 def _same_or_decorator(func: Any = None, *, msg: str = "") -> Any:
-    """Leave a test as it is: what it is skipped for is never so here."""
+    """Leave a test as it is: the condition for skipping never holds here."""
     return _same if func is None else func
 
 
@@ -403,7 +403,7 @@ onlyHPU, onlyPRIVATEUSE1, onlyAccelerator = onlyOn("hpu"), onlyOn("privateuse1")
 
 
 def onlyNativeDeviceTypes(fn: Test) -> Test:
-    """Leave a test as it is: every kind of device here is one of torch's own."""
+    """Leave a test as it is: all devices here are native ones of torch."""
     return fn
 
 
@@ -458,7 +458,7 @@ expectedFailureMPSComplex = expectedFailureMPSPre14 = expectedFailureMPSPre15 = 
 
 
 def largeTensorTest(size: Any, device: Any = None, inductor: bool = False) -> Callable[[Test], Test]:
-    """Leave a test out where the host has not `size` bytes (a number, or a text such as "4 GB") of memory free."""
+    """Skip a test if the machine has less than `size` bytes (a number, or a text such as "4 GB") of free memory."""
     units = {"GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10}
     needed = int(float(size[:-2]) * units[size[-2:].upper()]) if isinstance(size, str) else None
 
@@ -473,7 +473,7 @@ def largeTensorTest(size: Any, device: Any = None, inductor: bool = False) -> Ca
 def _free_memory() -> int:
     try:
         return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not every system has these
         return 1 << 32
 
 
@@ -501,7 +501,7 @@ ANY_DTYPE_ORDER = (
 class ops(_TestParametrizer):
     """Run a test for each operator of a table, and each dtype that the operator says it takes.
 
-    An entry has a `name`, and answers `supported_dtypes(device_type)`; its `decorators`, if any, are put on.
+    An entry has a `name` and a method `supported_dtypes(device_type)`; its `decorators`, if any, are applied.
     """
 
     def __init__(

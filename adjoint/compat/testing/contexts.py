@@ -111,7 +111,7 @@ enable_profiling_mode_for_profiling_tests = enable_profiling_mode
 
 
 class _Quiet:
-    """A context that does nothing: what it watches or sets on a GPU is CuPy's affair."""
+    """A context that does nothing: CuPy manages what it would watch or set on a GPU."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Take what torch's takes."""
@@ -124,7 +124,7 @@ class _Quiet:
 
 
 class CudaSyncGuard(_Quiet):
-    """Warn where a GPU is waited for: nothing says so here."""
+    """Warn about GPU synchronizations; a no-op, for they cannot be detected here."""
 
 
 class CudaNonDefaultStream(_Quiet):
@@ -132,11 +132,11 @@ class CudaNonDefaultStream(_Quiet):
 
 
 class CudaMemoryLeakCheck(_Quiet):
-    """Compare the memory of GPUs before and after a test: CuPy's pool keeps what was freed."""
+    """Compare the memory of GPUs before and after a test: a no-op, for CuPy's pool caches freed memory."""
 
 
 class SwapTensorsGuard(_Quiet):
-    """Choose how modules are converted: here a parameter always keeps being the same object."""
+    """Choose how modules are converted; a no-op, for parameters always stay the same objects here."""
 
 
 @contextlib.contextmanager

@@ -124,7 +124,7 @@ class Expectations(unittest.TestCase):
 
     @staticmethod
     def run_process_no_exception(code: str, env: dict[str, str] | None = None) -> tuple[bytes, bytes]:
-        """Run a program in a process of its own, and return what it prints."""
+        """Run a program in a separate process, and return what it prints."""
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=False)
         if done.returncode:
             raise RuntimeError(f"exit code {done.returncode}: {done.stderr.decode()}")

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class LazyVal:
-    """A flag that is computed when it is first asked for."""
+    """A flag that is computed when it is first read."""
 
     def __init__(self, cb: Any) -> None:
         self._ask = cb

@@ -16,7 +16,7 @@ __all__ = ["TestGradients", "compare_equal_outs_and_grads", "gradcheck", "gradgr
 
 
 def gradcheck(fn: Any, inputs: Any, **kwargs: Any) -> bool:
-    """Compare gradients with finite differences, those of batches too, by the quick method unless told otherwise."""
+    """Compare gradients with finite differences, those of batches too; in fast mode by default."""
     options = {"check_batched_grad": True, "fast_mode": not flags.TEST_WITH_SLOW_GRADCHECK, **kwargs}
     return _gradcheck(fn, inputs, **options)
 

@@ -62,7 +62,7 @@ class _TestParametrizer:
 
 
 class subtest:
-    """The arguments of one variant, with a name and decorators of its own."""
+    """The arguments of one variant, with its name and decorators."""
 
     __slots__ = ("arg_values", "decorators", "name")
 

@@ -126,7 +126,7 @@ def is_coalesced_indices(s: Any) -> bool:
 
 
 def noncontiguous_like(t: Any) -> Any:
-    """Return a tensor of the same values whose elements do not lie next to each other."""
+    """Return a non-contiguous tensor of the same values."""
     if not t.is_contiguous():
         return t
     spread = np.zeros((*t.shape, 2), t.array.dtype)

@@ -1,4 +1,4 @@
-"""Decorators that leave a test out, or expect it to fail, where the machine is not what it needs."""
+"""Decorators that skip a test, or expect it to fail, if the machine lacks a requirement."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def lazy_skip_if(condition_fn: Callable[[], bool], reason: str) -> Callable[[Tes
 
 
 def _always_run(func: Any = None, *, msg: str = "") -> Any:
-    """Leave a test as it is: what it is skipped for is never so here."""
+    """Leave a test as it is: the condition for skipping never holds here."""
     return _either(func, _same)
 
 
 def _never_run(func: Any) -> Any:
-    """Leave a test out: what it needs is never there."""
+    """Skip a test: its requirement is never met here."""
     return unittest.skip("needs what adjoint does not run on")(func)
 
 
@@ -115,7 +115,7 @@ def requires_cuda_p2p_access() -> Callable[[Test], Test]:
 
 
 def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Test], Test]:
-    """Leave a test as it is: here a parameter always keeps being the same object."""
+    """Leave a test as it is: parameters always stay the same objects here."""
     return _same
 
 
@@ -154,7 +154,7 @@ def skipIfNotRegistered(op_name: str, message: str) -> Callable[[Test], Test]:
 
 
 def skipIfNoSciPy(fn: Test) -> Test:
-    """Leave a test out where SciPy is not installed."""
+    """Skip a test if SciPy is not installed."""
     return unittest.skipUnless(flags.TEST_SCIPY, "test require SciPy, but SciPy not found")(fn)
 
 
@@ -169,7 +169,7 @@ def skipIfPythonVersionMismatch(predicate: Callable[[Any], bool]) -> Callable[[T
 
 
 def skipIfFreeThreaded(msg: str = "Test doesn't work with free-threaded python") -> Callable[[Test], Test]:
-    """Leave a test out where Python runs without the global lock."""
+    """Skip a test if Python runs without the global lock."""
     locked = getattr(sys, "_is_gil_enabled", lambda: True)()
     return unittest.skipIf(not locked, msg)
 
@@ -180,12 +180,12 @@ def skip_but_pass_in_sandcastle(reason: str) -> Callable[[Test], Test]:
 
 
 def skip_but_pass_in_sandcastle_if(condition: Any, reason: str) -> Callable[[Test], Test]:
-    """Leave a test out where a condition holds."""
+    """Skip a test if a condition holds."""
     return unittest.skipIf(condition, reason)
 
 
 def skip_if_pytest(fn: Test) -> Test:
-    """Leave a test out where pytest runs it."""
+    """Skip a test if pytest runs it."""
     return lazy_skip_if(lambda: "PYTEST_CURRENT_TEST" in os.environ, "does not work under pytest")(fn)
 
 
@@ -206,7 +206,7 @@ def slowTest(fn: Test) -> Test:
 
 
 def slowTestIf(condition: Any) -> Callable[[Test], Test]:
-    """Call a test slow where a condition holds."""
+    """Mark a test as slow if a condition holds."""
     return slowTest if condition else _same
 
 
@@ -282,7 +282,7 @@ def retry(
     delay: float = 3,
     skip_after_retries: bool = False,
 ) -> Callable[[Test], Test]:
-    """Run a test again, a few times, where it raises an exception."""
+    """Retry a test several times if it raises an exception."""
 
     def decorate(fn: Test) -> Test:
         @functools.wraps(fn)
@@ -304,7 +304,7 @@ def retry(
 
 
 def retry_on_connect_failures(func: Any = None, connect_errors: Any = "Address already in use") -> Any:
-    """Run a test again where a port is taken."""
+    """Retry a test if a port is in use."""
     return _either(func, retry((RuntimeError, OSError), tries=10, delay=0.1))
 
 

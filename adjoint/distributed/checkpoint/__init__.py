@@ -1,4 +1,4 @@
-"""Checkpoints that many processes write together, and that any number of processes can read."""
+"""Checkpoints that several processes write together, and that any number of processes can read."""
 
 from __future__ import annotations
 

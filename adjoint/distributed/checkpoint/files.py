@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Leaf:
-    """A value in nested dicts and lists: its name is the way to it."""
+    """A value in nested dicts and lists: its name is its path."""
 
     def __init__(self, path: tuple[Any, ...], holder: Any, value: Any) -> None:
         self.path, self.holder, self.value = path, holder, value
@@ -50,7 +50,7 @@ class Leaf:
 
     @property
     def is_part(self) -> bool:
-        """Whether every rank has another part of it."""
+        """Whether it is sharded: every rank has a different part."""
         return isinstance(self.value, ShardedParameter)
 
     @property
@@ -60,16 +60,16 @@ class Leaf:
 
     @property
     def start(self) -> int:
-        """The number of its first element in the whole tensor."""
+        """The offset of its first element in the whole tensor."""
         return int(self.value.start) if self.is_part else 0
 
     def replace(self, value: Any) -> None:
-        """Put another value in its place."""
+        """Replace the value."""
         self.holder[self.path[-1]] = value
 
 
 def leaves_of(state_dict: dict[str, Any]) -> list[Leaf]:
-    """Return the leaves of nested dicts and lists; of objects that have a ``state_dict()``, those of that."""
+    """Return the leaves of nested dicts and lists; an object with a ``state_dict()`` counts as that dict."""
     found = list(_leaves(state_dict, ()))
     names = [leaf.name for leaf in found]
     if len(set(names)) != len(names):
@@ -115,7 +115,7 @@ def _folder(checkpoint_id: Any, place: Any) -> str:
 
 
 def exists(checkpoint_id: Any) -> bool:
-    """Return whether a folder holds a whole checkpoint."""
+    """Return whether a folder holds a complete checkpoint."""
     return os.path.isfile(os.path.join(os.fspath(checkpoint_id), _MANIFEST))
 
 
@@ -241,7 +241,7 @@ def _write_own(leaves: list[Leaf], plan: list[list[dict[str, Any]]], rank: int, 
 
 
 def _agree(trouble: str | None, group: Any) -> None:
-    """Raise on every rank if one had trouble."""
+    """Raise on every rank if one rank failed."""
     every: list[Any] = [trouble]
     if group is not None:
         every = [None] * group.size()
@@ -288,8 +288,8 @@ def load(
 ) -> None:
     """Fill a state dict from a checkpoint, whatever number of processes wrote it.
 
-    Tensors are written in place, each rank's parts from wherever they lie; other values are replaced. Objects that
-    have a ``load_state_dict`` are given theirs. Nothing is written before all of it was found.
+    Tensors are written in place, each rank's parts from whatever files contain them; other values are replaced. Objects
+    with a ``load_state_dict`` method receive their state by it. If an entry is missing, nothing is written.
     """
     folder = _folder(checkpoint_id, storage_reader)
     manifest = _read_manifest(folder)

@@ -18,7 +18,7 @@ __all__ = [
 
 @dataclass
 class StateDictOptions:
-    """What a state dict shall hold.
+    """Options for the contents of a state dict.
 
     `full_state_dict` requests whole tensors, on every rank, in place of each rank's parts.
     """
@@ -73,7 +73,7 @@ def set_model_state_dict(
 def get_optimizer_state_dict(
     model: Any, optimizers: Any, *, submodules: Any = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
-    """Return an optimizer's state, with the names of parameters for their numbers."""
+    """Return an optimizer's state, with the names of parameters instead of their indices."""
     full = options is not None and options.full_state_dict
     names = {id(p): _plain(n) for n, p in model.named_parameters()}
     state: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Who carries the bytes: MPI or TCP for arrays on the CPU, NCCL for arrays on GPUs; and how values become one."""
+"""Transports: MPI or TCP for arrays on the CPU, NCCL for arrays on GPUs; and reductions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ReduceOp", "check_reduction", "reduce_op"]
 
 
 class ReduceOp(enum.Enum):
-    """The ways in which a collective brings values together.
+    """The reductions of collectives.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class Alone:
         return 1
 
     def Dup(self) -> Alone:
-        """Return the same: no message can be taken for another's."""
+        """Return the same communicator: there are no other messages."""
         return self
 
     def Get_group(self) -> Alone:
@@ -56,7 +56,7 @@ def _ended() -> bool:
 
 
 class AloneEngine:
-    """Collectives of one rank on dense host arrays: what is one's own is everybody's."""
+    """Collectives of one rank on dense CPU arrays."""
 
     name = "alone"
 
@@ -98,7 +98,7 @@ class AloneEngine:
         return self.all_gather(out, x)
 
     def send(self, x: Any, to: int, tag: int) -> Callable[[], bool]:
-        """Keep a copy of `x` until it is received."""
+        """Store a copy of `x` until it is received."""
         self._letters.setdefault(tag, []).append(x.copy())
         return _ended
 

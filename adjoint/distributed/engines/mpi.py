@@ -98,7 +98,7 @@ def _memory(array: Any) -> list[Any]:
 
 
 class MpiEngine:
-    """Collectives on dense host arrays; each returns the ``Test`` function of its request.
+    """Collectives on dense CPU arrays; each returns the ``Test`` function of its request.
 
     Ranks are those of the communicator.
     """
@@ -166,7 +166,7 @@ class MpiEngine:
         return contextlib.nullcontext()
 
     def close(self) -> None:
-        """Give the communicator back."""
+        """Free the communicator."""
         if self.comm != mpi().COMM_WORLD:
             self.comm.Free()
 
@@ -200,7 +200,7 @@ _LONGEST = 4096  # bytes of a letter
 
 
 class Letters:
-    """Short texts that ranks send each other beside the collectives, on a communicator of their own."""
+    """Short messages between ranks outside of the collectives, on a separate communicator."""
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
@@ -232,7 +232,7 @@ class Letters:
         return source, bytes(text)
 
     def Free(self) -> None:
-        """Give the communicator back."""
+        """Free the communicator."""
         for request in self._sent:
             request.Test()
         self.comm.Free()

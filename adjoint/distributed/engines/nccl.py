@@ -1,4 +1,4 @@
-"""NCCL, through CuPy: collectives of arrays on GPUs, on a stream of their own.
+"""NCCL, through CuPy: collectives of arrays on GPUs, on a separate stream.
 
 Ranks meet through MPI; from then on the GPUs talk to each other. What NCCL has no call for (gather, scatter,
 all-to-all) is a group of sends and receives, which NCCL carries out as one. What only copies carries bytes, so that
@@ -32,9 +32,9 @@ _DTYPES = {
 
 
 class NcclEngine:
-    """Collectives on dense arrays of one GPU; each returns the function that tells whether it has ended.
+    """Collectives on dense arrays of one GPU; each returns a function that returns whether it has ended.
 
-    That function's `order` lets the program's stream wait, and the program go on.
+    The `order` method of that function makes the program's stream wait, without blocking the program.
     """
 
     name = "nccl"
@@ -148,7 +148,7 @@ class NcclEngine:
         return int(self.nccl.NCCL_UINT8)
 
     def _reduced(self, x: Any, op: ReduceOp) -> tuple[int, int, int, int]:
-        """Return where an array lies, how many numbers it is, of which kind, and how they become one."""
+        """Return NCCL's arguments for an array: its address, count, datatype and reduction."""
         found = self._kinds.get((x.dtype, op))
         if found is None:
             found = self._kinds[x.dtype, op] = self._kind(x.dtype, op)
@@ -156,7 +156,7 @@ class NcclEngine:
         return x.data.ptr, x.size * each, kind, how
 
     def _kind(self, dtype: Any, op: ReduceOp) -> tuple[int, int, int]:
-        """Return of how many numbers an element is, of which kind they are, and how they become one."""
+        """Return NCCL's values per element, datatype and reduction."""
         if op not in _WORDS:
             raise ValueError(
                 f"Cannot use ReduceOp.{op.name} with NCCL; move the tensor to the CPU, where MPI supports it"
@@ -214,7 +214,7 @@ class NcclEngine:
 
 
 def _bytes(x: Any, counts: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield where the parts of an array lie, and how long they are; `counts` are of elements."""
+    """Yield the address and number of bytes of each part of an array; `counts` are of elements."""
     at, width = (0, 0) if x is None else (x.data.ptr, x.dtype.itemsize)
     for count in counts:
         yield at, count * width
@@ -222,7 +222,7 @@ def _bytes(x: Any, counts: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _told(comm: Any, cupy: Any, nccl: Any) -> Any:
-    """Return the name under which NCCL's ranks meet: rank 0 chooses it, MPI tells the others."""
+    """Return the unique id of NCCL's communicator: rank 0 makes it, MPI broadcasts it."""
     name = np.zeros(128, np.uint8)
     if comm.Get_rank() == 0:
         name[:] = [byte & 255 for byte in nccl.get_unique_id()]
@@ -232,7 +232,7 @@ def _told(comm: Any, cupy: Any, nccl: Any) -> Any:
 
 
 class _Ended:
-    """Tells whether an event on the engine's stream has passed."""
+    """Returns whether an event on the engine's stream has completed."""
 
     source, shared, ordered = -1, False, False
 

@@ -267,7 +267,7 @@ class Mesh:
         wanted.done(None)
 
     def _lose(self, peer: _Peer, why: Exception) -> None:
-        """Tell everybody who waits for a peer that nothing will come."""
+        """Fail all receives that wait for a peer whose connection was lost."""
         with self._lock:
             peer.lost = why
             keys = [key for key in self._expected if key[0] == peer.rank or (key[0] < 0 and self._lost(-1) is not None)]
@@ -296,9 +296,9 @@ class Mesh:
 
 
 def connected(rank: int, size: int, store: Any, seconds: float, host: str) -> Mesh:
-    """Return the connections to all other ranks, whose addresses the store tells.
+    """Return the connections to all other ranks, whose addresses come from the store.
 
-    Both sides of a connection prove that they know a secret of the store's.
+    Both sides of a connection prove that they know a secret from the store.
     """
     end = time.monotonic() + seconds
     if rank == 0:
@@ -391,7 +391,7 @@ class SocketComm:
         return len(self.ranks)
 
     def Dup(self) -> SocketComm:
-        """Return the same ranks, with messages of their own; all of them must ask."""
+        """Return a communicator of the same ranks with separate messages; all ranks must call it."""
         self._copies += 1
         return SocketComm(self.mesh, self.ranks, f"{self.context}.{self._copies}")
 
@@ -412,7 +412,7 @@ class SocketComm:
         SocketEngine(self.Dup()).broadcast(memory, root).wait(None)
 
     def Abort(self, code: int) -> None:
-        """End this process; the others hear that the connection is closed."""
+        """End this process; the others notice the closed connection."""
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -420,7 +420,7 @@ class SocketComm:
     def Free(self) -> None:
         """Do nothing: the connections are those of the whole world."""
 
-    # What ranks tell each other beside the collectives.
+    # Messages between ranks outside of the collectives.
     threads = True
 
     def post(self, text: bytes, rank: int, tag: int) -> None:
@@ -486,7 +486,7 @@ class Operation:
 
 
 class SocketEngine:
-    """Collectives on dense arrays of the CPU; each returns what tells whether it has ended. Ranks are the group's."""
+    """Collectives on dense CPU arrays; each returns a function that returns whether it has ended."""
 
     name = "sockets"
 

@@ -1,4 +1,4 @@
-"""Parameters of one call laid end to end, each rank holding a part."""
+"""Parameters of one unit, concatenated into a vector of which each rank holds a part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _on_their_way: list[Any] = []  # reductions of all units, the oldest first
 
 
 class Entry:
-    """One parameter: where it is used, where it lies in the vector, its part here and its whole."""
+    """One parameter: its owners, its offset in the flat vector, this rank's part, and the gathered whole."""
 
     def __init__(self, name: str, param: Any, owners: list[tuple[Any, str]], start: int) -> None:
         self.name, self.owners, self.start, self.size = name, owners, start, param.array.size
@@ -71,7 +71,7 @@ class Flat:
             self._take(entry, rank * self.share, (rank + 1) * self.share)
 
     def _take(self, entry: Entry, begin: int, end: int) -> None:
-        """Keep this rank's part of a parameter, and make the leaf that stands for its whole."""
+        """Store this rank's part of a parameter, and make the leaf that represents the whole."""
         low = min(max(begin, entry.start), entry.start + entry.size)
         high = max(min(end, entry.start + entry.size), low)
         values = entry.original.array.reshape(-1)[low - entry.start : high - entry.start]
@@ -89,7 +89,7 @@ class Flat:
     # --- Whole and parts ----------------------------------------------------------------------------
 
     def gather(self) -> None:
-        """Begin to bring the whole together, unless it is there, and as the optimizer left it."""
+        """Begin to gather the whole, unless it is already there and up to date."""
         seen = sum(entry.part._version for entry in self.entries)
         if (self.resident or self._gathering is not None) and seen == self._seen:
             return
@@ -100,7 +100,7 @@ class Flat:
         self._gathering = self.group.begin("gather of parameters", describe(sent), start, None, sent)
 
     def ready(self) -> None:
-        """Wait until the whole is there."""
+        """Wait until the whole has been gathered."""
         self.gather()
         if self._gathering is not None:
             self._gathering.wait()
@@ -108,7 +108,7 @@ class Flat:
         self.resident = True
 
     def release(self) -> None:
-        """Let the whole go."""
+        """Free the whole."""
         if self._gathering is not None:
             self._gathering.wait()
             self._gathering = None
@@ -117,7 +117,7 @@ class Flat:
         self.resident = False
 
     def show(self, whole: bool) -> None:
-        """Let the modules see the whole parameters, or the parts."""
+        """Set the modules' parameters to the whole ones, or to the parts."""
         for entry in self.entries:
             entry.show(entry.full if whole else entry.part)
 
@@ -139,7 +139,7 @@ class Flat:
                 self.release()
 
     def _reduce(self) -> None:
-        """Begin to add the ranks' gradients, and to give each rank its part."""
+        """Begin to reduce-scatter the gradients."""
         if not self.syncs or all(entry.full._grad is None for entry in self.entries):
             return
         whole = self._arrays.zeros(self.share * self.group.size(), self.reduce_dtype)
@@ -160,7 +160,7 @@ class Flat:
         work = self.group.begin("reduction of gradients", describe(whole), start, None, (mine, whole))
         self._reducing.append((work, mine))
         _on_their_way.append(work)
-        while len(_on_their_way) > _MOST_ON_THEIR_WAY:  # each keeps whole gradients in memory until it has ended
+        while len(_on_their_way) > _MOST_ON_THEIR_WAY:  # each holds unsharded gradients in memory until it has ended
             _on_their_way.pop(0).wait()
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""`fully_shard`: parameters, gradients and optimizer state are spread over the processes, layer by layer."""
+"""`fully_shard`: parameters, gradients and optimizer state are sharded across the processes, layer by layer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class FullyShardedDataParallel(Module):
-    """The older way to shard a module, which no module has here: for ``isinstance``; see `fully_shard`."""
+    """The older API, for ``isinstance`` only: no module is an instance; use `fully_shard`."""
 
     def __init__(self, module: Any, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError("FullyShardedDataParallel is not supported: shard the module with fully_shard")
@@ -33,7 +33,7 @@ class FullyShardedDataParallel(Module):
 
 @dataclasses.dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """In which dtypes a unit works: its parameters while it computes, its gradients on their way, its output.
+    """The dtypes of a unit: of its parameters in computations, of gradients in reductions, and of its output.
 
     Parameters are trained in the dtype that they have.
     """
@@ -46,7 +46,7 @@ class MixedPrecisionPolicy:
 
 @dataclasses.dataclass
 class OffloadPolicy:
-    """Where parameters wait: here always where they are."""
+    """Where sharded parameters are stored: always on their device here."""
 
 
 @dataclasses.dataclass
@@ -75,7 +75,7 @@ class _Pass:
 
 
 class Unit:
-    """A module whose parameters come together for its forward and its backward pass, and part after each."""
+    """A module whose parameters are gathered for its forward and its backward pass, and freed after each."""
 
     def __init__(self, module: Any, flats: list[Flat], policy: MixedPrecisionPolicy, reshard: bool) -> None:
         self.module, self.flats, self.policy, self.reshard = module, flats, policy, reshard
@@ -85,17 +85,17 @@ class Unit:
         module.register_forward_hook(self._leave, always_call=True)
 
     def gather(self) -> None:
-        """Begin to bring the parameters together."""
+        """Begin to gather the parameters."""
         for flat in self.flats:
             flat.gather()
 
     def ready(self) -> None:
-        """Bring the parameters together."""
+        """Gather the parameters."""
         for flat in self.flats:
             flat.ready()
 
     def release(self) -> None:
-        """Let the parameters part."""
+        """Free the gathered parameters."""
         for flat in self.flats:
             flat.release()
 
@@ -126,7 +126,7 @@ class Unit:
     def _leave(self, module: Any, args: Any, out: Any) -> Any:
         _Pass.depth -= 1
         if _Pass.depth == 0:
-            _Pass.last = None  # a model that is gone is not kept by its last pass
+            _Pass.last = None  # its last pass does not keep a deleted model alive
         for flat in self.flats:
             flat.show(whole=False)
         if running.tasks:  # computed again in the backward pass, which needs the parameters still
@@ -163,12 +163,12 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 class FSDPModule:
-    """What a module can do besides once `fully_shard` has been applied to it."""
+    """Additional methods of a module after `fully_shard` was applied to it."""
 
     _unit: Unit
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Bring the parameters together before they are needed."""
+        """Gather the parameters before they are needed."""
         self._unit.gather()
         handle = UnshardHandle(self._unit)
         if async_op:
@@ -177,17 +177,17 @@ class FSDPModule:
         return None
 
     def reshard(self) -> None:
-        """Let the whole parameters go."""
+        """Free the gathered parameters."""
         self._unit.release()
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
-        """Say whether backward passes reduce gradients: without, they add up as whole ones, until one does."""
+        """Set whether backward passes reduce gradients; without, unsharded gradients accumulate until one does."""
         for unit in _units(self) if recurse else [self._unit]:
             for flat in unit.flats:
                 flat.syncs = requires_gradient_sync
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
-        """Say whether the whole parameters go between forward and backward."""
+        """Set whether the gathered parameters are freed between forward and backward."""
         for unit in _units(self) if recurse else [self._unit]:
             unit.reshard = reshard_after_forward
 
@@ -241,11 +241,11 @@ def fully_shard(
     ignored_params: set[Any] | None = None,
     dp_mesh_dims: Any = None,
 ) -> Any:
-    """Spread a module's parameters over the processes: each keeps a part of them, of their gradients and their state.
+    """Shard a module's parameters across the processes; each stores one part of them, their gradients and their state.
 
-    Apply it to the layers first, then to the model. Before a layer computes, its parameters come together, the next
-    layer's on their way already; afterwards they part. Gradients are averaged, and each rank gets its part. The
-    optimizer, made afterwards, sees the parts.
+    Apply it to the layers first, then to the model. The parameters of a layer are gathered before it computes, while
+    those of the next layer are already being sent; afterwards they are freed. Gradients are averaged, and each rank
+    gets its part. Make the optimizer afterwards: it updates the parts.
 
     Parameters
     ----------
@@ -258,8 +258,8 @@ def fully_shard(
 
     Notes
     -----
-    Parts are runs of elements, as vectors (`ShardedParameter`): optimizers that look at single elements (SGD, Adam,
-    ...) work; those that look at matrices (Muon, Adafactor) do not.
+    Parts are runs of elements, as vectors (`ShardedParameter`): elementwise optimizers (SGD, Adam, ...) work;
+    those that need matrices (Muon, Adafactor) do not.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def fully_shard(
 
 
 def _entries(module: Any, ignored: set[Any]) -> list[Entry]:
-    """Return the parameters of a module that no module in it holds as a unit of its own."""
+    """Return the parameters of a module that are not in a nested unit."""
     found: dict[int, Entry] = {}
 
     def visit(owner: Module, prefix: str) -> None:
@@ -314,7 +314,7 @@ def _entries(module: Any, ignored: set[Any]) -> list[Entry]:
 
 
 def _check_carried(entries: list[Entry], group: Any) -> None:
-    """Raise where parameters on a GPU would have to go through the host."""
+    """Raise if parameters on a GPU would have to be sent through CPU memory."""
     for entry in entries:
         array = entry.original.array
         place = devices.of(array).type

@@ -1,4 +1,4 @@
-"""Memory for parameters that are gathered: the graph keeps arrays of it, and the system gets the pages back."""
+"""Memory for gathered parameters: the graph holds arrays in it while its pages are returned to the system."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pages_like(count: int, dtype: Any, array: Any) -> Any:
 
 
 class Pages:
-    """Memory on the host. After `release` the arrays read zeros until they are filled again.
+    """CPU memory. After `release` the arrays read zeros until they are filled again.
 
     Where the system cannot take pages back, they stay.
     """

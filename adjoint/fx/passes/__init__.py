@@ -1,4 +1,4 @@
-"""What is done with a whole graph."""
+"""Passes over a graph."""
 
 from . import shape_prop
 

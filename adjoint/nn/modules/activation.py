@@ -85,7 +85,7 @@ class Tanhshrink(Functional):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels at each place of an image."""
+    """Softmax over the channels at each pixel of an image."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the softmax of `input` over its channels."""
@@ -162,7 +162,7 @@ class Mish(_InPlace):
 class SELU(_InPlace):
     """Scaled exponential linear unit: ``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` (Klambauer et al., 2017).
 
-    With ``scale = 1.0507`` and ``alpha = 1.6733``, activations keep mean 0 and variance 1 from layer to layer.
+    With ``scale = 1.0507`` and ``alpha = 1.6733``, activations stay near mean 0 and variance 1 from layer to layer.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Hardswish(_InPlace):
     _function = "hardswish"
 
     def extra_repr(self) -> str:
-        """Return nothing, as PyTorch's does."""
+        """Return an empty text, as PyTorch's does."""
         return ""
 
 
@@ -213,7 +213,7 @@ class Hardsigmoid(_InPlace):
     _function = "hardsigmoid"
 
     def extra_repr(self) -> str:
-        """Return nothing, as PyTorch's does."""
+        """Return an empty text, as PyTorch's does."""
         return ""
 
 
@@ -221,7 +221,7 @@ class Hardsigmoid(_InPlace):
 
 
 class Threshold(Functional):
-    """Elements above `threshold`, `value` in the place of others."""
+    """Replace elements that are not above `threshold` by `value`."""
 
     _function = "threshold"
     __constants__ = _options = ["threshold", "value", "inplace"]
@@ -232,7 +232,7 @@ class Threshold(Functional):
 
 
 class RReLU(Functional):
-    """Leaky rectifier whose slope is drawn anew for each element in training."""
+    """Leaky rectifier with a random slope for each element in training."""
 
     __constants__ = _options = ["lower", "upper", "inplace"]
 
@@ -286,7 +286,7 @@ class ReLU6(Hardtanh):
 
 
 class _ExponentialUnit(Functional):
-    """An exponential below zero that ends at minus `alpha`, the identity above."""
+    """An exponential with the limit minus `alpha` below zero, the identity above."""
 
     __constants__ = _options = ["alpha", "inplace"]
 
@@ -395,7 +395,7 @@ class GELU(Module):
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return the parameters."""
         return f"approximate={self.approximate!r}"
 
 
@@ -454,7 +454,7 @@ class Softplus(Functional):
 
 
 class _Along(Functional):
-    """What softmax and its kin share: a dimension."""
+    """Base of softmax and related layers: a dimension."""
 
     __constants__ = _options = ["dim"]
     dim: int | None
@@ -557,7 +557,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set every slope to the first value."""
+        """Set every slope to its initial value."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

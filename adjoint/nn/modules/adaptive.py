@@ -69,7 +69,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Initialise all weights again."""
         self.head.reset_parameters()
         for first, second in self.tail:
             first.reset_parameters()

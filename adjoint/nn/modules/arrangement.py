@@ -1,4 +1,4 @@
-"""Layers that move elements: flattened, folded, padded, shuffled between channels and space, enlarged."""
+"""Layers that rearrange elements: flattening, folding, padding, pixel shuffling, resizing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class Flatten(Module):
-    """Join consecutive dimensions into one; the first, the batch, stays unless told otherwise.
+    """Flatten consecutive dimensions into one; by default all but the first, the batch.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Unflatten(Module):
 
 
 class Fold(Functional):
-    """Add windows, given as columns, up to an image."""
+    """Sum windows, given as columns, into an image."""
 
     _function = "fold"
     __constants__ = _options = ["output_size", "kernel_size", "dilation", "padding", "stride"]
@@ -98,7 +98,7 @@ class Fold(Functional):
 
 
 class Unfold(Functional):
-    """Take the windows of an image, each as a column.
+    """Extract the windows of an image, each as a column.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Unfold(Functional):
 
 
 class _Pad(Module):
-    """A padding on both sides of as many dimensions as the class says."""
+    """Base of paddings: on both sides of one, two or three dimensions."""
 
     __constants__ = ["padding"]
     _dims: int
@@ -184,12 +184,12 @@ class _ZeroPad(_ConstantPad):
 
 
 class _CircularPad(_Pad):
-    """A padding with what stands at the other end."""
+    """A padding with values from the opposite end (circular padding)."""
 
     _mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return `input`, padded from its other ends."""
+        """Return `input`, padded with values from the opposite ends."""
         dims = self._dims
         if input.dim() not in (dims + 1, dims + 2):
             raise ValueError(f"expected {dims + 1}D or {dims + 2}D input (got {input.dim()}D input)")
@@ -197,19 +197,19 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Pad sequences with what stands at the other end."""
+    """Pad sequences with values from the opposite end (circular padding)."""
 
     _dims = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Pad images with what stands at the other end."""
+    """Pad images with values from the opposite end (circular padding)."""
 
     _dims = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Pad volumes with what stands at the other end."""
+    """Pad volumes with values from the opposite end (circular padding)."""
 
     _dims = 3
 
@@ -298,7 +298,7 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
 
 
 class ChannelShuffle(Functional):
-    """Deal the channels of `groups` groups out in turn."""
+    """Reorder channels so that those of `groups` groups alternate."""
 
     _function = "channel_shuffle"
     __constants__ = _options = ["groups"]
@@ -429,7 +429,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Enlarge images bilinearly, corners on corners."""
+    """Enlarge images by bilinear interpolation, with aligned corners."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

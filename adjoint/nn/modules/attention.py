@@ -141,7 +141,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return what the queries found, and (on demand) where they looked."""
+        """Return the attention output, and the attention weights if requested."""
         swapped = self.batch_first and query.dim() == 3
         if swapped:  # a value that is also the key, or the query, stays so
             turned = {id(t): t.transpose(1, 0) for t in (query, key, value)}

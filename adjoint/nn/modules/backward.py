@@ -15,7 +15,7 @@ __all__ = ["BackwardHook"]
 
 
 class BackwardHookFunction(Function):
-    """The identity: a node at a module's border, where hooks can be set."""
+    """The identity: a node at a module's input or output, where hooks can be set."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:  # type: ignore[override]
@@ -32,7 +32,7 @@ class BackwardHookFunction(Function):
 class BackwardHook:
     """Runs a module's backward hooks in one call of the module.
 
-    Its inputs and outputs pass through nodes of their own. The node of the outputs notes their gradients and
+    Its inputs and outputs pass through separate nodes. The node of the outputs notes their gradients and
     runs the pre-hooks; the node of the inputs, which is the last to run, knows both sides and runs the hooks.
     """
 

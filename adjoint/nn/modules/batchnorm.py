@@ -1,4 +1,4 @@
-"""Normalization of each channel over a batch, and what instance norms share with it: the running statistics."""
+"""Normalization of each channel over a batch, and running statistics, which instance norms use, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _NormBase(_Affine):
-    """What batch and instance norms share: scale and shift, and running statistics."""
+    """Base of batch and instance norms: scale and shift, and running statistics."""
 
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -52,14 +52,14 @@ class _NormBase(_Affine):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget the running mean and variance."""
+        """Reset the running mean to zero, the running variance to one and the count of batches to zero."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Scale by one, shift by zero, forget the running statistics."""
+        """Set the scale to one and the shift to zero, and reset the running statistics."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -135,11 +135,11 @@ class BatchNorm1d(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -182,11 +182,11 @@ class BatchNorm2d(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -232,11 +232,11 @@ class BatchNorm3d(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -277,11 +277,11 @@ class SyncBatchNorm(_BatchNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float or None, default 0.1
-        The share of a batch in the running statistics; None averages all batches equally.
+        The weight of a batch in the running statistics; None averages all batches equally.
     affine : bool, default True
         Learn `weight` and `bias`, which begin as ones and zeros.
     track_running_stats : bool, default True
-        Keep running statistics. Without them, evaluation uses the batch, too.
+        Track running statistics. Without them, evaluation mode uses those of the batch, too.
     process_group : ProcessGroup, optional
         The processes whose batches are taken together. Defaults to all.
     device, dtype : optional
@@ -387,7 +387,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.num_batches_tracked = tensor(0, dtype=dtypes.int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Scale by one, shift by zero, once the shapes are known."""
+        """Set the scale to one and the shift to zero, once the shapes are known."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 

@@ -18,7 +18,7 @@ __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterL
 
 
 class Container(Module):
-    """A module with the given children; `Module` itself does as much today."""
+    """A module with the given children; deprecated in favour of `Module`."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def _without_numbers(names: list[str]) -> list[str]:
 
 
 class _Ordered(Module):
-    """What `Sequential` and `ModuleList` share: children by number."""
+    """Base of `Sequential` and `ModuleList`: children by number."""
 
     _modules: dict[str, Any]
 
@@ -73,14 +73,14 @@ class _Ordered(Module):
         return self
 
     def pop(self, key: Any) -> Any:
-        """Take a module, or a slice of them, out and return it."""
+        """Remove and return a module, or a slice of them."""
         value = self[key]  # type: ignore[index]
         del self[key]  # type: ignore[attr-defined]
         return value
 
 
 class Sequential(_Ordered):
-    """Modules one after the other: each gets what the one before returned.
+    """A chain of modules: each gets the result of the previous one.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class Sequential(_Ordered):
         return self.extend(list(self) * (self._times(other) - 1))
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put a module in at a position."""
+        """Insert a module at a position."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
@@ -214,7 +214,7 @@ class ModuleList(_Ordered):
         return ModuleList(chain(self, other))
 
     def insert(self, index: int, module: Module) -> None:
-        """Put a module in at a position."""
+        """Insert a module at a position."""
         index = operator.index(index)
         if index < -len(self):
             raise IndexError(f"Index out of range: {index}")
@@ -233,7 +233,7 @@ class ModuleList(_Ordered):
         texts = [repr(module) for module in self]
         if not texts:
             return f"{self._get_name()}()"
-        runs: list[tuple[int, int, str]] = []  # modules that look alike are told once
+        runs: list[tuple[int, int, str]] = []  # consecutive modules with equal text are printed once
         for i, text in enumerate(texts):
             if runs and runs[-1][2] == text:
                 runs[-1] = (runs[-1][0], i, text)
@@ -286,11 +286,11 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Take all modules out."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Take a module out and return it."""
+        """Remove and return a module."""
         return self._modules.pop(key)
 
     def keys(self) -> KeysView[str]:
@@ -306,7 +306,7 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Put in the modules of a mapping, or of pairs."""
+        """Add the modules of a mapping, or of pairs."""
         for name, module in _pairs("ModuleDict", "ModuleDict", modules):
             self[name] = module
 
@@ -446,24 +446,24 @@ class ParameterDict(Module):
         return ParameterDict(OrderedDict((k, self[k]) for k in self._keys))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return a value, put there first if it is missing."""
+        """Return a value; if the name is missing, set it to `default` first."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Take all values out."""
+        """Remove all values."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take a value out and return it."""
+        """Remove and return a value."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last value out and return it with its name."""
+        """Remove the last value, and return it with its name."""
         key, _ = self._keys.popitem()
         self._keys[key] = None
         return key, self.pop(key)
@@ -489,7 +489,7 @@ class ParameterDict(Module):
         return (self[k] for k in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Put in the values of a mapping, or of pairs."""
+        """Add the values of a mapping, or of pairs."""
         for key, value in _pairs("ParameterDict", "ParametersDict", parameters):
             self[key] = value
 

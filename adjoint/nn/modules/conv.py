@@ -23,7 +23,7 @@ _MODES = {"zeros", "reflect", "replicate", "circular"}
 
 
 class _ConvNd(Module):
-    """What all convolutions share: sizes, weight and bias."""
+    """Base of all convolutions: sizes, weight and bias."""
 
     __constants__ = [
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
@@ -61,7 +61,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias evenly within 1 / sqrt(values that one output sums)."""
+        """Sample weight and bias uniformly within ±1 / sqrt(fan_in)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -70,7 +70,7 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
-        """Return the sizes, as far as they are not the usual ones."""
+        """Return the arguments that differ from their defaults, after channels, kernel size and stride."""
         parts = [str(self.in_channels), str(self.out_channels), f"kernel_size={self.kernel_size}"]
         parts.append(f"stride={self.stride}")
         ones = len(self.kernel_size)
@@ -128,7 +128,7 @@ def _two_sided(padding: Any, kernel_size: tuple[int, ...], dilation: tuple[int, 
 
 
 class _Conv(_ConvNd):
-    """A convolution in as many dimensions as its class says."""
+    """Base of convolutions in one, two or three dimensions."""
 
     _dims: int
     _function: Any
@@ -323,7 +323,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share: the size of the output may be asked for."""
+    """Base of transposed convolutions: a call may give the size of the output."""
 
     def __init__(
         self,
@@ -383,7 +383,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class _ConvTranspose(_ConvTransposeNd):
-    """A transposed convolution in as many dimensions as its class says."""
+    """Base of transposed convolutions in one, two or three dimensions."""
 
     _dims: int
     _function: Any
@@ -410,7 +410,7 @@ class _ConvTranspose(_ConvTransposeNd):
         )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        """Return the transposed convolution of `input`, of the size asked for."""
+        """Return the transposed convolution of `input`; `output_size` chooses among the possible sizes."""
         extra = self._output_padding(
             input, output_size, self.stride, self.padding, self.kernel_size, self._dims, self.dilation
         )
@@ -419,7 +419,7 @@ class _ConvTranspose(_ConvTransposeNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """Spread sequences (N, C, L) out with learned kernels: the gradient of `Conv1d` as a layer."""
+    """Transposed convolution of sequences (N, C, L): the gradient of `Conv1d` with respect to its input, as a layer."""
 
     _dims, _function = 1, "conv_transpose1d"
 
@@ -473,7 +473,7 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Spread volumes (N, C, D, H, W) out with learned kernels: the gradient of `Conv3d` as a layer."""
+    """Transposed convolution of volumes (N, C, D, H, W): the gradient of `Conv3d` for its input, as a layer."""
 
     _dims, _function = 3, "conv_transpose3d"
 
@@ -493,7 +493,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self: Any) -> None:
-        """Draw weight and bias, once their shapes are known."""
+        """Initialise weight and bias, once their shapes are known."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 

@@ -1,4 +1,4 @@
-"""How modules move between devices and dtypes, what they read and say of it, and where an error arose."""
+"""Moving modules between devices and dtypes, showing them in notebooks, and naming the module of an error."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def parse_to(
 
 
 def say_where(error: Exception, module: Any) -> None:
-    """Note on an exception which module raised it; each module it passes through knows more of the path."""
+    """Add a note to an exception that names the module that raised it; each outer module completes the path."""
     source, note = getattr(error, "_module_note", (module, None))
     if note is None and any(n.startswith("in module ") for n in getattr(error, "__notes__", ())):
         return
@@ -142,7 +142,7 @@ class Convertible:
         return self._apply(lambda t: t.cuda(device))  # type: ignore[no-any-return]
 
     def cpu(self: T) -> T:
-        """Move to the host's memory."""
+        """Move to the CPU."""
         return self._apply(lambda t: t.cpu())  # type: ignore[no-any-return]
 
     def type(self: T, dst_type: Any) -> T:
@@ -193,7 +193,7 @@ class Convertible:
         return self._apply(lambda t: empty_like(t, device=place), recurse)  # type: ignore[no-any-return]
 
     def share_memory(self: T) -> T:
-        """Put the members in memory that other processes see."""
+        """Move the members to shared memory, which other processes can access."""
         return self._apply(lambda t: t.share_memory_())  # type: ignore[no-any-return]
 
 

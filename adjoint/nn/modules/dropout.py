@@ -10,7 +10,7 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class _DropoutNd(Functional):
-    """What all dropouts share: a probability."""
+    """Base of all dropouts: a probability."""
 
     __constants__ = ["p", "inplace"]
     p: float
@@ -23,7 +23,7 @@ class _DropoutNd(Functional):
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return `input`, in training with a part dropped."""
+        """Return `input`, in training mode with dropout."""
         return getattr(F, self._function)(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -110,7 +110,7 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance of inputs that `SELU` normalises."""
+    """Dropout that preserves the mean and variance of inputs that `SELU` normalises."""
 
     _function = "alpha_dropout"
 

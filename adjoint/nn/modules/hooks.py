@@ -117,7 +117,7 @@ def replaced(returned: Any, value: Any) -> Any:
 
 
 class Hooked(Convertible):
-    """What a module does with hooks: each kind is a dict of its own, made when a hook is first put in."""
+    """The hooks of a module: each kind has a dict, created when the first hook is registered."""
 
     forward: Callable[..., Any]
     _is_full_backward_hook: bool | None
@@ -172,7 +172,7 @@ class Hooked(Convertible):
         return hook(self, args, result)
 
     def _call_remaining_hooks(self, args: Any, kwargs: Any, called: set[int]) -> None:
-        """Call the hooks with ``always_call=True`` that were not called; what they raise becomes a warning."""
+        """Call the hooks with ``always_call=True`` that were not called; their exceptions become warnings."""
         for hooks, always in (
             (_global_forward_hooks, _global_forward_hooks_always_called),
             (self._forward_hooks, self._forward_hooks_always_called),
@@ -221,7 +221,7 @@ class Hooked(Convertible):
     # --- Registering ---
 
     def _hook(self, hooks: dict[int, Any], hook: Any, prepend: bool = False, **marks: Any) -> RemovableHandle:
-        """Put a hook in; each mark is a dict and whether the hook's key goes into it."""
+        """Register a hook; each mark is a dict and whether the hook's key is added to it."""
         handle = RemovableHandle(hooks, hook, extra_dict=[where for where, _ in marks.values()])
         for where, wanted in marks.values():
             if wanted:

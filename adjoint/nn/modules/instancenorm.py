@@ -93,11 +93,11 @@ class InstanceNorm1d(_InstanceNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float, default 0.1
-        The share of a batch in the running statistics.
+        The weight of a batch in the running statistics.
     affine : bool, default False
         Learn `weight` and `bias`, one for each channel.
     track_running_stats : bool, default False
-        Keep running statistics in training, and use them in evaluation mode.
+        Update running statistics in training, and use them in evaluation mode.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -129,11 +129,11 @@ class InstanceNorm2d(_InstanceNorm):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float, default 0.1
-        The share of a batch in the running statistics.
+        The weight of a batch in the running statistics.
     affine : bool, default False
         Learn `weight` and `bias`, one for each channel.
     track_running_stats : bool, default False
-        Keep running statistics in training, and use them in evaluation mode.
+        Update running statistics in training, and use them in evaluation mode.
     device, dtype : optional
         Of parameters and buffers, as for `tensor`.
     bias : bool, default True
@@ -154,7 +154,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Bring each channel of each volume to mean 0 and variance 1."""
+    """Normalize each channel of each volume to mean 0 and variance 1."""
 
     _ranks = (4, 5)
 

@@ -10,7 +10,7 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """What lazy modules share: parameters without a shape, made at the first call.
+    """Base of lazy modules: parameters without a shape, made at the first call.
 
     The class that mixes it in defines `initialize_parameters`, and `cls_to_become` for what it is afterwards.
 
@@ -45,7 +45,7 @@ class LazyModuleMixin:
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
         unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """Give members their shapes where the state_dict has them with one."""
+        """Set the shapes of members that have a shape in the state_dict."""
         for name, member in [*self._parameters.items(), *self._buffers.items()]:
             given = state_dict.get(prefix + name)
             if given is not None and member is not None and is_lazy(member) and not is_lazy(given):
@@ -56,7 +56,7 @@ class LazyModuleMixin:
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Return whether any parameter or buffer still waits for its shape."""
+        """Return whether any parameter or buffer has no shape yet."""
         return any(is_lazy(member) for member in [*self._parameters.values(), *self._buffers.values()])
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Linear layers, also those that look rows up: embeddings."""
+"""Linear layers and embeddings."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias evenly within 1 / sqrt(in_features)."""
+        """Sample weight and bias uniformly within ±1 / sqrt(in_features)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -105,7 +105,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """Multiply two inputs with a stack of matrices between them: ``input1 @ weight[k] @ input2 + bias[k]``."""
+    """Bilinear form of two inputs, with a matrix for each output: ``input1 @ weight[k] @ input2 + bias[k]``."""
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
 
@@ -126,7 +126,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias evenly within 1 / sqrt(in1_features)."""
+        """Sample weight and bias uniformly within ±1 / sqrt(in1_features)."""
         if self.in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={self.in1_features})")
         bound = 1 / math.sqrt(self.weight.size(1))
@@ -161,7 +161,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias, once their shapes are known."""
+        """Initialise weight and bias, once their shapes are known."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
@@ -178,7 +178,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _Table(Module):
-    """What both embeddings share: a weight whose padding row is zero."""
+    """Base of both embeddings: a weight whose padding row is zero."""
 
     num_embeddings: int
     embedding_dim: int
@@ -206,7 +206,7 @@ class _Table(Module):
         self.weight = Parameter(given, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Draw the table from a normal distribution; the padding row is zero."""
+        """Initialise the table from a normal distribution; the padding row is zero."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -224,7 +224,7 @@ def _check_table(embeddings: Tensor) -> tuple[int, int]:
 
 
 class Embedding(_Table):
-    """Look up vectors by number: ``output[i] = weight[input[i]]``.
+    """Look up vectors by index: ``output[i] = weight[input[i]]``.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class Embedding(_Table):
         self._set_weight(_weight, _freeze, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the vectors of the numbers in `input`."""
+        """Return the vectors of the indices in `input`."""
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -337,7 +337,7 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Look up vectors by number, and take the sum, mean or maximum of each bag of them."""
+    """Look up vectors by index, and take the sum, mean or maximum of each bag of them."""
 
     __constants__ = [
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",

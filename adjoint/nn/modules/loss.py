@@ -44,7 +44,7 @@ def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -
 
 
 class _Loss(Module):
-    """What losses share: how the losses of samples are put together."""
+    """Base of losses: the reduction over samples."""
 
     reduction: str
 
@@ -80,7 +80,7 @@ class _OfTarget(_Loss):
         return getattr(F, self._function)(input, target, **{name: getattr(self, name) for name in self._options})
 
 
-# --- Numbers ----------------------------------------------------------------------------------------
+# --- Regression -------------------------------------------------------------------------------------
 
 
 class L1Loss(_OfTarget):
@@ -651,7 +651,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of one's own."""
+    """`TripletMarginLoss` with a custom distance."""
 
     __constants__ = ["margin", "swap", "reduction"]
 

@@ -193,7 +193,7 @@ class Module(Hooked):
         name : str
             The attribute that holds it.
         tensor : Tensor or None
-            None keeps the name for later; `state_dict` leaves it out.
+            None reserves the name; `state_dict` leaves it out.
         persistent : bool, default True
             Whether `state_dict` has it.
 
@@ -239,7 +239,7 @@ class Module(Hooked):
         name : str
             The attribute that holds it.
         param : Parameter or None
-            None keeps the name for a parameter that is not used, as a layer without bias does.
+            None reserves the name for a parameter that is not used, such as the bias of a layer without one.
 
         Raises
         ------
@@ -378,7 +378,7 @@ class Module(Hooked):
             raise TypeError(f"cannot assign '{typename(value)}' as {kind} '{name}' ({expected} expected)")
 
     def _forget(self, name: str, keep: str) -> None:
-        """Take `name` out of wherever it is, but for the registry it goes into."""
+        """Remove `name` from every registry except the one that it is added to."""
         self._members(keep)
         for kind in REGISTRIES:
             if kind != keep and name in self.__dict__.get(kind, ()):
@@ -419,7 +419,7 @@ class Module(Hooked):
         for name in _HOOKS & own.keys():
             own[name] = hooks_of(self, own[name])
 
-    # --- Finding one's way ---
+    # --- Access by path ---
 
     def get_submodule(self, target: str) -> Module:
         """Return the module at a path.
@@ -504,7 +504,7 @@ class Module(Hooked):
                 yield f"{path}.{name}" if path else name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Go over the parameters: what an optimizer takes.
+        """Iterate over the parameters, for an optimizer.
 
         Parameters
         ----------
@@ -558,7 +558,7 @@ class Module(Hooked):
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Go over the buffers: tensors that are not trained.
+        """Iterate over the buffers: tensors that are not trained.
 
         Parameters
         ----------
@@ -738,7 +738,7 @@ class Module(Hooked):
             raise
 
     def _look_for_hooks(self) -> None:
-        """Forget that there were hooks when none are left: later calls need not look again."""
+        """Note that no hooks are left, so that later calls need not look for them."""
         if not _has_any_global_hook():
             _everywhere.hooked = False
         own = self.__dict__
@@ -756,14 +756,14 @@ class Module(Hooked):
     # --- State ---
 
     def get_extra_state(self) -> Any:
-        """Return what else belongs into the state_dict; a class that defines this defines set_extra_state too."""
+        """Return additional state for the state_dict; a class that defines this must define `set_extra_state`, too."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called: define get_extra_state in "
             f"{type(self).__name__}"
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave."""
+        """Restore the state that `get_extra_state` returned."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called: define set_extra_state in "
             f"{type(self).__name__}"
@@ -777,7 +777,7 @@ class Module(Hooked):
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Return all parameters and persistent buffers by path: what one saves.
+        """Return all parameters and persistent buffers by path, for saving.
 
         Parameters
         ----------
@@ -791,7 +791,7 @@ class Module(Hooked):
         Returns
         -------
         dict
-            Tensors that share memory with the module: copy them to keep their values of now.
+            Tensors that share memory with the module: copy them before training goes on.
 
         Examples
         --------
@@ -833,7 +833,7 @@ class Module(Hooked):
         load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Copy parameters and buffers from what `state_dict` returned.
+        """Copy parameters and buffers from a result of `state_dict`.
 
         Parameters
         ----------
@@ -929,8 +929,8 @@ class Module(Hooked):
     def eval(self: T) -> T:
         """Set evaluation mode here and in all modules below.
 
-        Dropout then does nothing, and batch norm uses its running statistics. Gradients are recorded as before; use
-        `no_grad` against that.
+        Dropout then does nothing, and batch norm uses its running statistics. Operations are still recorded for
+        backward; `no_grad` turns that off.
 
         Returns
         -------
@@ -946,13 +946,13 @@ class Module(Hooked):
         return self.train(False)
 
     def requires_grad_(self: T, requires_grad: bool = True) -> T:
-        """Say whether the parameters are to be trained."""
+        """Set whether the parameters require gradients."""
         for param in self.parameters():
             param.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or set them to zero.
+        """Set the gradients of all parameters to None, or to zero.
 
         Parameters
         ----------
@@ -1020,7 +1020,7 @@ class Module(Hooked):
         return self.__class__.__name__
 
     def extra_repr(self) -> str:
-        """Return what the text of the module says in its parentheses. Subclasses override it.
+        """Return the text in the parentheses of the module's repr. Subclasses override it.
 
         Returns
         -------

@@ -15,7 +15,7 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 class _Affine(Module):
-    """What norms share: a scale and a shift for each normalised value."""
+    """Base of norms: a scale and a shift for each normalised value."""
 
     weight: Any
     bias: Any
@@ -25,7 +25,7 @@ class _Affine(Module):
             self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None)
 
     def reset_parameters(self) -> None:
-        """Scale by one, shift by zero."""
+        """Set the scale to one and the shift to zero."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -33,14 +33,14 @@ class _Affine(Module):
 
 
 class _ByNeighbours(Module):
-    """What the norms by neighbouring channels share: their numbers."""
+    """Base of the norms over neighbouring channels: their parameters."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return the parameters."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
@@ -168,7 +168,7 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Scale by one."""
+        """Set the scale to one."""
         if self.elementwise_affine:
             init.ones_(self.weight)
 

@@ -415,7 +415,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means of windows that share a volume, as many as asked for."""
+    """Average pooling of volumes to a given output size."""
 
     _function = "adaptive_avg_pool3d"
 
@@ -430,18 +430,18 @@ class _AdaptiveMaxPoolNd(Functional):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima of windows that share a sequence, as many as asked for."""
+    """Max pooling of sequences to a given output size."""
 
     _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima of windows that share an image, as many as asked for."""
+    """Max pooling of images to a given output size."""
 
     _function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima of windows that share a volume, as many as asked for."""
+    """Max pooling of volumes to a given output size."""
 
     _function = "adaptive_max_pool3d"

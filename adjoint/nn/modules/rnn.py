@@ -157,10 +157,10 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Do nothing: the weights need not lie side by side here."""
+        """Do nothing: the weights need not be contiguous in memory here."""
 
     def reset_parameters(self) -> None:
-        """Draw all weights evenly within 1 / sqrt(hidden_size)."""
+        """Sample all weights uniformly within ±1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -200,7 +200,7 @@ class RNNBase(Module):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise if input and state do not go together."""
+        """Raise if the shapes of input and state do not match."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
@@ -401,7 +401,7 @@ class LSTM(RNNBase):
         return self._expected_size(input, batch_sizes, self.hidden_size)
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise if input and states do not go together."""
+        """Raise if the shapes of input and states do not match."""
         self.check_input(input, batch_sizes)
         expected = self.get_expected_hidden_size(input, batch_sizes)
         self.check_hidden_size(hidden[0], expected, "Expected hidden[0] size {}, got {}")
@@ -439,7 +439,7 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What cells share: the weights of one step."""
+    """Base of recurrent cells: the weights of one step."""
 
     __constants__ = ["input_size", "hidden_size", "bias"]
     weight_ih: Any
@@ -460,7 +460,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights evenly within 1 / sqrt(hidden_size)."""
+        """Sample all weights uniformly within ±1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

@@ -1,4 +1,4 @@
-"""What a module keeps its members and hooks in, and loading a state_dict into a tree of modules."""
+"""The dicts that hold a module's members and hooks, and loading a state_dict into a tree of modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MISSING = object()
 
 
 def _nobody() -> None:
-    """Stand for a reference to a module that is not there."""
+    """Act as the weak reference of a module that does not exist."""
 
 
 class Members(dict[str, Any]):
@@ -25,8 +25,8 @@ class Members(dict[str, Any]):
 
     A parameter, buffer or child lives in `_parameters`, `_buffers` or `_modules`. Reading it through ``__getattr__``
     would cost a Python call each time, so `Members` also writes it into the module's ``__dict__``: programs that
-    change `_parameters` directly are seen, and a read costs a dict lookup. A class with a ``__getattr__`` of its own
-    wants to hear of every read, as in PyTorch: for its modules nothing is written there.
+    change `_parameters` directly are seen, and a read costs a dict lookup. Where a class overrides ``__getattr__``,
+    every read must call it, as in PyTorch: for modules of such a class nothing is written there.
     """
 
     __slots__ = ("_owner", "_shown")
@@ -60,7 +60,7 @@ class Members(dict[str, Any]):
         self._attributes().pop(name, None)
 
     def pop(self, name: str, default: Any = _MISSING) -> Any:
-        """Take a member out and return it."""
+        """Remove and return a member."""
         if name not in self and default is not _MISSING:
             return default
         value = self[name]
@@ -68,24 +68,24 @@ class Members(dict[str, Any]):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last member out."""
+        """Remove the last member."""
         name, value = super().popitem()
         self._attributes().pop(name, None)
         return name, value
 
     def clear(self) -> None:
-        """Take all members out."""
+        """Remove all members."""
         for name in list(self):
             del self[name]
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """Return a member, put there first if it is missing."""
+        """Return a member; if it is missing, set it first."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def update(self, other: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **members: Any) -> None:  # type: ignore[override]
-        """Put several members in."""
+        """Set several members."""
         for name, value in dict(other, **members).items():
             self[name] = value
 
@@ -128,7 +128,7 @@ _EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """The keys that a module has and a state_dict lacks, and the other way round."""
+    """The keys that are missing in a state_dict, and those that the module does not have."""
 
     __slots__ = ()
 
@@ -166,7 +166,7 @@ def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bo
 def _load_below(
     module: Any, local: Any, prefix: str, metadata: Any, assign: bool, found: tuple[list[str], ...]
 ) -> None:
-    """Load the entries of a module, then those of the modules below it; what is wrong goes into the lists `found`."""
+    """Load the entries of a module, then those of the modules below it; errors are added to the lists `found`."""
     local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
     if assign:
         local_metadata["assign_to_params_buffers"] = assign
@@ -200,7 +200,7 @@ def load_own(
     module: Any, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
     unexpected_keys: list[str], error_msgs: list[str],
 ) -> None:  # fmt: skip
-    """Load the entries of one module, without its children; what is wrong goes into the lists."""
+    """Load the entries of one module, without its children; errors are added to the lists."""
     for hook in module._load_state_dict_pre_hooks.values():
         hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
     left_out = module._non_persistent_buffers_set
@@ -238,7 +238,7 @@ def _load_extra(
 
 
 def _load_one(module: Any, name: str, target: Any, key: str, given: Any, assign: bool) -> str | None:
-    """Load one tensor; return what is wrong with it, if anything is."""
+    """Load one tensor; return the error message if it does not fit."""
     if not isinstance(given, TensorBase):
         return (
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '

@@ -30,7 +30,7 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-    """Return a mask that hides what comes later: minus infinity above the diagonal."""
+    """Return a causal mask: minus infinity above the diagonal."""
     return triu(full((sz, sz), -math.inf, dtype=dtype, device=device), diagonal=1)
 
 
@@ -41,7 +41,7 @@ def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
 
 
 def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Return whether a mask hides exactly what comes later; `is_causal` is believed."""
+    """Return whether a mask is causal; `is_causal` is trusted without a check."""
     if is_causal is not None:
         return is_causal
     if mask is None:
@@ -66,14 +66,14 @@ def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
 def _attended(
     attention: Module, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
 ) -> Tensor:
-    """Return what `x` finds in `memory`."""
+    """Return the attention of `x` to `memory`."""
     return attention(
         x, memory, memory, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
     )[0]  # type: ignore[no-any-return]
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: the block of two linear layers, and how residuals are added."""
+    """Base of encoder and decoder layers: the block of two linear layers, and the residual connections."""
 
     def _feed_forward(
         self, d_model: int, dim_feedforward: int, dropout: float, bias: bool, device: Any, dtype: Any
@@ -182,7 +182,7 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Return what the layer makes of `src`."""
+        """Return the layer's result for `src`."""
         padding, mask = _float_masks(src, src_key_padding_mask, src_mask)
         if self.norm_first:
             x = src + self._sa_block(self.norm1(src), mask, padding, is_causal)
@@ -195,7 +195,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 def _float_masks(x: Tensor, padding: Tensor | None, mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Return both masks as numbers to add, so that they can be added to each other."""
+    """Return both masks as additive float masks, so that they can be summed."""
     return _float_mask(padding, x.dtype), _float_mask(mask, x.dtype)
 
 
@@ -252,7 +252,7 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return what the layer makes of `tgt`, looking at `memory`."""
+        """Return the layer's result for `tgt`, with attention to `memory`."""
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         other = (memory_mask, memory_key_padding_mask, memory_is_causal)
         x = tgt
@@ -287,7 +287,7 @@ def _can_drop_padding(layer: Any) -> bool:
 
 
 class TransformerEncoder(Module):
-    """Encoder layers one above the other.
+    """A stack of encoder layers.
 
     In evaluation without gradients, padding at the end of sequences gives zeros, as in torch, unless
     `enable_nested_tensor` is off.
@@ -316,7 +316,7 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """Return what the layers make of `src`."""
+        """Return the result of the layers for `src`."""
         dropped = self._drops(src, mask, src_key_padding_mask)
         padding, mask = _float_masks(src, src_key_padding_mask, mask)
         first = self.layers[0]
@@ -340,7 +340,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Decoder layers one above the other."""
+    """A stack of decoder layers."""
 
     __constants__ = ["norm"]
 
@@ -360,7 +360,7 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return what the layers make of `tgt`, looking at `memory`."""
+        """Return the result of the layers for `tgt`, with attention to `memory`."""
         first = self.layers[0]
         length = _get_seq_len(tgt, first.self_attn.batch_first if hasattr(first, "self_attn") else False)
         causal = _detect_is_causal_mask(tgt_mask, tgt_is_causal, length)
@@ -380,7 +380,7 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that looks at what it found (Vaswani et al., 2017)."""
+    """An encoder, and a decoder with attention to its result (Vaswani et al., 2017)."""
 
     def __init__(
         self,
@@ -435,7 +435,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return what the decoder makes of `tgt`, looking at the encoder's view of `src`."""
+        """Return the decoder's result for `tgt`, with attention to the encoder's result for `src`."""
         batched = src.dim() == 3
         if batched and src.size(0 if self.batch_first else 1) != tgt.size(0 if self.batch_first else 1):
             raise RuntimeError("the batch number of src and tgt must be equal")
@@ -455,7 +455,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """Return a mask that hides what comes later: minus infinity above the diagonal."""
+        """Return a causal mask: minus infinity above the diagonal."""
         return _generate_square_subsequent_mask(sz, device=device, dtype=dtype)
 
     def _reset_parameters(self) -> None:

@@ -1,4 +1,4 @@
-"""Small functions that layers share: numbers to tuples, prefixes of state_dict keys."""
+"""Helper functions of layers: tuples of sizes, prefixes of state_dict keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that makes a tuple of `n` from a number, and leaves what is a sequence."""
+    """Return a function that repeats a scalar `n` times as a tuple, and leaves a sequence as it is."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else (x,) * n
@@ -25,7 +25,7 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: tuple[int, ...], n: int) -> tuple[int, ...]:
-    """Return the items in reverse, each `n` times: how `pad` wants a padding per dimension."""
+    """Return the items in reverse, each `n` times: the order in which `pad` takes a padding per dimension."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
@@ -39,7 +39,7 @@ def _list_with_default(out_size: list[int], defaults: list[int]) -> list[int]:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix such as ``"module."`` off the keys of a state_dict, in place."""
+    """Remove a prefix such as ``"module."`` from the keys of a state_dict, in place."""
     for key in [k for k in state_dict if k.startswith(prefix)]:
         state_dict[key[len(prefix) :]] = state_dict.pop(key)
     metadata = getattr(state_dict, "_metadata", None)

@@ -1,4 +1,4 @@
-"""Tensors and modules of a module by their dotted names: looked up, set and exchanged."""
+"""Get, set and swap the tensors and submodules of a module by their dotted names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MISSING: Any = object()
 
 
 def set_tensor(module: Any, name: str, tensor: Any) -> None:
-    """Put a tensor where a module keeps one of that name."""
+    """Replace the tensor of that name in a module."""
     swap_tensor(module, name, tensor)
 
 
 def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False) -> Any:
-    """Put a tensor where a module keeps one of that name, and return that one."""
+    """Replace the tensor of that name in a module, and return the old one."""
     if "." in name or not name:
         raise KeyError(f"tensor name can't be empty or contain '.': {name!r}")
     home = next((held for held in (module._parameters, module._buffers) if name in held), None)
@@ -37,14 +37,14 @@ def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False
 
 
 def swap_submodule(module: Any, name: str, submodule: Any) -> Any:
-    """Put a module where another keeps one of that name, and return that one."""
+    """Replace the submodule of that name in a module, and return the old one."""
     before = module._modules[name]
     module._modules[name] = submodule
     return before
 
 
 class NamedMemberAccessor:
-    """What a module and the modules inside of it keep, by dotted names."""
+    """Access the members of a module and its submodules by dotted names."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -66,17 +66,17 @@ class NamedMemberAccessor:
         return found
 
     def set_tensor(self, name: str, value: Any) -> None:
-        """Put a tensor in the place of a parameter or buffer."""
+        """Replace a parameter or buffer."""
         home, last = self._home(name)
         set_tensor(home, last, value)
 
     def swap_tensor(self, name: str, value: Any, allow_missing: bool = False) -> Any:
-        """Exchange a parameter or buffer, and return what was there."""
+        """Replace a parameter or buffer, and return the old one."""
         home, last = self._home(name)
         return swap_tensor(home, last, value, allow_missing)
 
     def swap_tensors_dict(self, named_tensors: dict[str, Any], allow_missing: bool = False) -> tuple[Any, list[str]]:
-        """Exchange several tensors; return what was there, and the names that were not."""
+        """Replace several tensors; return the old ones, and the names that were missing."""
         before = {name: self.swap_tensor(name, value, allow_missing) for name, value in named_tensors.items()}
         return before, [name for name, value in before.items() if value is _MISSING]
 
@@ -85,7 +85,7 @@ class NamedMemberAccessor:
         return [self.get_tensor(name) for name in names]
 
     def set_tensors_dict(self, named_tensors: dict[str, Any]) -> None:
-        """Put tensors in the place of parameters and buffers."""
+        """Replace parameters and buffers."""
         for name, value in named_tensors.items():
             self.set_tensor(name, value)
 

@@ -1,4 +1,4 @@
-"""Gradients of each sample of a batch: a module is called with weights of their own for every sample."""
+"""Per-sample gradients: a module is called with separate weights for every sample."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def call_for_per_sample_grads(
     module
         The module whose trainable parameters get ``grad_sample``, with the samples in front; their ``grad`` stays.
     batch_size
-        How many samples there are, where the arguments do not tell.
+        The number of samples, if the arguments do not determine it.
     loss_reduction
         "sum", or "mean" of the losses of samples: then gradients are multiplied by their number.
     batch_first

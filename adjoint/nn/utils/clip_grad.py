@@ -1,4 +1,4 @@
-"""Gradients kept in bounds: by their norm, or one by one."""
+"""Clipping gradients: by their norm, or element by element."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
             g.mul_(scale.to(g.device))
         return
     gpu = _on_gpu(grads)
-    if gpu is not None:  # the host does not wait to learn the factor
+    if gpu is not None:  # the CPU does not wait for the factor
         gpu.scale([g.array for g in grads], scale.to(grads[0].device).array)
         for g in grads:
             note_write(g, "clip_grads_with_norm_")
@@ -180,7 +180,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Do as `clip_grad_norm_` does, under its old name."""
+    """Old name of `clip_grad_norm_`."""
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,

@@ -1,4 +1,4 @@
-"""Parameters in other forms: one vector, fused with batch norm, another memory order, given for one call."""
+"""Converting parameters: to one vector, fused with batch norm, to a memory format, replaced for one call."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Make each parameter look at its part of the vector."""
+    """Make each parameter a view of its part of the vector."""
     if not isinstance(vec, TensorBase):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__module__}.{type(vec).__qualname__}")
     parameters, start = list(parameters), 0
@@ -143,12 +143,12 @@ def _convert(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Lay the weights of all 2-d convolutions inside `module` out in `memory_format`."""
+    """Convert the weights of all 2-d convolutions inside `module` to `memory_format`."""
     return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Lay the weights of all 3-d convolutions inside `module` out in `memory_format`."""
+    """Convert the weights of all 3-d convolutions inside `module` to `memory_format`."""
     return _convert(module, (Conv3d, ConvTranspose3d), memory_format)
 
 

@@ -63,7 +63,7 @@ class WeightNorm:
 
     @staticmethod
     def apply(module: Any, name: str, dim: int | None) -> WeightNorm:
-        """Part the weight of a module and register the hook."""
+        """Split the weight of a module into norm and direction, and register the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, WeightNorm) and hook.name == name:
                 raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
@@ -85,12 +85,12 @@ class WeightNorm:
         setattr(module, self.name, Parameter(weight.data))
 
     def __call__(self, module: Any, inputs: Any) -> None:
-        """Compute the weight anew before the module runs."""
+        """Recompute the weight before the module runs."""
         setattr(module, self.name, self.compute_weight(module))
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Part a weight in `NAME_g`, its norms along `dim`, and `NAME_v`; `parametrizations.weight_norm` is the new way."""
+    """Split a weight into `NAME_g`, its norms along `dim`, and `NAME_v`; see `parametrizations.weight_norm`."""
     warnings.warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
@@ -146,7 +146,7 @@ class SpectralNorm:
 
     @staticmethod
     def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Give a module the original weight, the two singular vectors and the hook."""
+        """Store the original weight and the two singular vectors in a module, and register the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, SpectralNorm) and hook.name == name:
                 raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -176,14 +176,14 @@ class SpectralNorm:
         module.register_parameter(self.name, Parameter(weight.detach()))
 
     def __call__(self, module: Any, inputs: Any) -> None:
-        """Compute the weight anew before the module runs."""
+        """Recompute the weight before the module runs."""
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
 
 def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Divide a weight by its greatest singular value; `parametrizations.spectral_norm` is the new way."""
+    """Divide a weight by its greatest singular value; see `parametrizations.spectral_norm`."""
     SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return module
 

@@ -1,4 +1,4 @@
-"""Parametrisations that come up again and again: orthogonal, of given norms, of spectral norm one."""
+"""Common parametrisations: orthogonal, weight norm, spectral norm."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class _Orthogonal(Module):
 
 
 def _with_columns(x: Tensor, n: int, random: bool = False) -> Tensor:
-    """Return a tall matrix with columns put after its own, to make it square."""
+    """Return a tall matrix with columns appended to make it square."""
     extra = x.new_empty((*x.shape[:-1], n - x.size(-1)))
     extra = extra.normal_() if random else extra.zero_()
     return cat([x, extra], -1)
@@ -128,7 +128,7 @@ def _with_columns(x: Tensor, n: int, random: bool = False) -> Tensor:
 def orthogonal(
     module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Any:
-    """Keep a matrix parameter orthogonal (its rows or columns orthonormal, if it is not square).
+    """Make a matrix parameter orthogonal (its rows or columns orthonormal, if it is not square).
 
     Examples
     --------
@@ -167,7 +167,7 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Part a weight in its norm (``original0``) and its direction (``original1``), along `dim`.
+    """Split a weight into its norm (``original0``) and its direction (``original1``), along `dim`.
 
     Examples
     --------

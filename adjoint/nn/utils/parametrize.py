@@ -1,7 +1,7 @@
-"""Parameters that are functions of others: a weight kept orthogonal, symmetric, of norm one.
+"""Parameters that are functions of others: an orthogonal weight, a symmetric one, one of norm 1.
 
-A parametrised tensor becomes a property of the module: reading it computes it from the originals, which lie
-in ``module.parametrizations.NAME``; writing it stores what the parametrisation's `right_inverse` makes of it.
+A parametrised tensor becomes a property of the module. Reading it computes it from the originals in
+``module.parametrizations.NAME``; assigning to it stores the result of the parametrisation's `right_inverse`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _put(dest: Any, src: Any) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The originals of one parametrised tensor, and the modules that make it of them, in order."""
+    """The originals of one parametrised tensor, and the modules that compute it, in order."""
 
     original: Any
     unsafe: bool
@@ -165,7 +165,7 @@ def _inverted(module: Any, value: Any) -> Any:
 
 
 def _inject_new_class(module: Module) -> None:
-    """Give the module a class of its own, on which its parametrised tensors are properties."""
+    """Give the module a new class, on which its parametrised tensors are properties."""
     cls = type(module)
 
     def default_deepcopy(self: Any, memo: dict[int, Any]) -> Any:
@@ -246,7 +246,7 @@ def register_parametrization(
 
 
 def _append(module: Any, tensor_name: str, parametrization: Any, unsafe: bool) -> None:
-    """Put another parametrisation after those that a tensor has."""
+    """Append a parametrisation to those of a tensor."""
     parametrizations = module.parametrizations[tensor_name]
     if not unsafe:
         y = getattr(module, tensor_name)

@@ -1,4 +1,4 @@
-"""Pruning: masks over parameters, by size, at random, or by one's own rule; one after the other."""
+"""Pruning: masks over parameters, by magnitude, at random, or by a custom rule; they can be combined."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
-        """Prune a parameter of a module: its original and mask are kept, the parameter is their product."""
+        """Prune a parameter of a module: it becomes the original times a mask, both stored in the module."""
         before = [
             (k, hook)
             for k, hook in module._forward_pre_hooks.items()
@@ -90,7 +90,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Any) -> None:
-        """Make the pruned values the parameter, and forget original and mask."""
+        """Make the pruned values the parameter, and remove original and mask."""
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
         weight = self.apply_mask(module)
@@ -130,7 +130,7 @@ class PruningContainer(BasePruningMethod):
                 self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Put another method at the end."""
+        """Append another method."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
@@ -183,7 +183,7 @@ class Identity(BasePruningMethod):
 
 
 class _Unstructured(BasePruningMethod):
-    """Prunes a share of the entries, or a number of them: those that `_chosen` picks."""
+    """Prunes a fraction or a number of the entries: those that `_chosen` selects."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -204,7 +204,7 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prune entries at random: a share, or a number of them."""
+    """Prune a fraction or a number of entries at random."""
 
     def _chosen(self, t: Tensor, count: int) -> Tensor:
         return topk(rand_like(t).view(-1), k=count).indices
@@ -280,7 +280,7 @@ class LnStructured(RandomStructured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prune by a mask of one's own."""
+    """Prune by a custom mask."""
 
     PRUNING_TYPE = "global"
 
@@ -288,7 +288,7 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return both masks together."""
+        """Return the product of both masks."""
         if default_mask.shape != self.mask.shape:
             raise AssertionError(f"a mask of shape {list(self.mask.shape)} for one of {list(default_mask.shape)}")
         return default_mask * self.mask.to(dtype=default_mask.dtype)
@@ -363,7 +363,7 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
-    """Prune a parameter by a mask of one's own, and return the module."""
+    """Prune a parameter by a custom mask, and return the module."""
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -394,7 +394,7 @@ def _validate_pruning_amount_init(amount: Any) -> None:
 
 
 def _count_to_prune(amount: Any, size: int) -> int:
-    """Return how many of `size` to prune: the amount itself, or that share."""
+    """Return how many of `size` to prune: `amount` is a number or a fraction."""
     if not isinstance(amount, numbers.Integral):
         return round(amount * size)
     if int(amount) > size:

@@ -69,7 +69,7 @@ class PackedSequence(_Fields):
     def __new__(
         cls, data: Tensor, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
     ) -> PackedSequence:
-        """Make one by hand; programs use `pack_sequence` and `pack_padded_sequence`."""
+        """Make one directly; programs use `pack_sequence` and `pack_padded_sequence`."""
         if batch_sizes is None:  # PackedSequence((data, batch_sizes)), an old form
             data, batch_sizes = data
         if batch_sizes.device.type != "cpu":
@@ -105,7 +105,7 @@ class PackedSequence(_Fields):
         return self.to(device, **kwargs)
 
     def cpu(self) -> PackedSequence:
-        """Return it on the host."""
+        """Return it on the CPU."""
         return self.to("cpu")
 
     def _cast(self, name: str) -> PackedSequence:
@@ -392,7 +392,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
         raise NotImplementedError(f"\"lt_cpu\" not implemented for '{lengths.dtype.title}': lengths are integers")
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    # Memory of their own, as an index by a mask has: writing into a sequence leaves the batch as it is.
+    # Copies, as from indexing by a mask: writing into a sequence does not change the batch.
     rows = [row[: int(n)] for row, n in zip(padded_sequences, lengths, strict=True)]
     return [row.clone(memory_format=contiguous_format) for row in rows]
 

@@ -1,4 +1,4 @@
-"""What a model is made of, as a table: modules, output shapes, parameters and bytes."""
+"""A summary of a model as a table: modules, output shapes, parameters and bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Summary", "summary"]
 
 @dataclass(frozen=True)
 class Row:
-    """One module: where it is, what it gave, and what it holds itself."""
+    """One module: its path, its output, and its own parameters."""
 
     path: str
     kind: str

@@ -1,4 +1,4 @@
-"""Elementwise primitives for which ONNX has an operator of its own; all others are printed from their formulas."""
+"""Elementwise primitives with an ONNX operator; all others are printed from their formulas."""
 
 from __future__ import annotations
 

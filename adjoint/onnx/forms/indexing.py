@@ -1,4 +1,4 @@
-"""Primitives that read and write where indices say."""
+"""Primitives that gather and scatter by indices."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _scatter_reduce(b: Builder, x: Any, y: Any, i: Any, axis: int, reduce: str, 
 
 
 def _along(b: Builder, x: Any, y: Any, i: Any, axis: int, reduction: str = "none") -> str:
-    """Write slices of `y` where an index of one axis says."""
+    """Scatter slices of `y` by an index of one axis."""
     rank = max(len(x.shape), 1)
     axis %= rank
     shape = [*b.shape(x)[:axis], b.shape(i)[0] if i.shape else 1, *b.shape(x)[axis + 1 :]]

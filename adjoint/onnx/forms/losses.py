@@ -15,7 +15,7 @@ from .table import form
 
 __all__: list[str] = []
 
-_NONE, _MEAN = 0, 1  # numbers of reductions
+_NONE, _MEAN = 0, 1  # the codes of reductions
 
 
 def _total(b: Builder, name: str, reduction: int) -> str:
@@ -57,7 +57,7 @@ def _cross_entropy(b: Builder, x: Any, target: Any, ignored: int, reduction: int
 
 
 def _likelihood(b: Builder, name: str, rank: int, dtype: Any, target: Any, ignored: int, reduction: int) -> str:
-    """Return the negated element of each sample's class; classes lie along axis 1, or 0 of a single sample."""
+    """Return the negated element of each sample's class; classes are along axis 1, or 0 of a single sample."""
     axis = b.ints([1 if rank > 1 else 0])
     labels = b.of(target, np.int64)
     skip = b.node("Equal", labels, b.constant(ignored, np.int64))

@@ -27,7 +27,7 @@ def _last(b: Builder, name: str, rank: int, axis: int) -> str:
 
 
 def _back(b: Builder, name: str, rank: int, axis: int) -> str:
-    """Return a value with its last axis moved to where it belongs."""
+    """Return a value with its last axis moved back to its position."""
     return b.transposed(name, [*range(axis), rank - 1, *range(axis, rank - 1)])
 
 
@@ -86,7 +86,7 @@ def _logcumsumexp(b: Builder, x: Any, axis: int) -> str:
 
 
 def _middle(b: Builder, name: str, n: str, dtype: Any, axis: int, skip: bool) -> tuple[str, str]:
-    """Return the lower median along an axis and its index, the axis kept; NaN wins, unless they are to be skipped."""
+    """Return the lower median along an axis and its index, with keepdim; any NaN is the result, unless `skip`."""
     where = b.ints([axis])
     bad = b.node("Not", b.node("Equal", name, name))
     count = b.node("ReduceSum", b.cast(bad, np.int64), where)
@@ -144,7 +144,7 @@ def _mode(b: Builder, x: Any, axis: int, keepdims: bool) -> list[str]:
 
 @form("searchsorted")
 def _searchsorted(b: Builder, x: Any, y: Any, right: bool, dtype: Any) -> str:
-    """Count the elements of a sequence that stand before each value."""
+    """Count the elements of a sequence that precede each value."""
     common = np.result_type(x.dtype, y.dtype)
     sequence = b.of(x, common) if len(x.shape) == 1 else b.node("Unsqueeze", b.of(x, common), b.ints([-2]))
     before = b.node("LessOrEqual" if right else "Less", sequence, b.node("Unsqueeze", b.of(y, common), b.ints([-1])))

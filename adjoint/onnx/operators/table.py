@@ -27,7 +27,7 @@ class Context:
         self.values: dict[str, Any] = {}
 
     def allow(self, shape: Sequence[int], itemsize: int = 4) -> tuple[int, ...]:
-        """Return a shape that a model asks for, unless it is absurd."""
+        """Return a shape that a model contains; raise if it is negative or too large."""
         sizes = tuple(int(n) for n in shape)
         if any(n < 0 for n in sizes) or math.prod(sizes) * itemsize > self.most_bytes:
             raise ModelError(

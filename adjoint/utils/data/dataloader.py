@@ -28,14 +28,14 @@ _WORDS = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 class _Endless:
-    """The sampler of a stream: it says "the next one" for ever."""
+    """The sampler of a stream: it yields None without end."""
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
 
 
 class _DatasetKind:
-    """How samples are had: by index, or from a stream."""
+    """The kinds of datasets: by index, or a stream."""
 
     Map, Iterable = 0, 1
 
@@ -277,7 +277,7 @@ def _checked_batches(
 
 
 class _Pass:
-    """What a pass knows of its loader; not the loader itself, so that it can go while its workers are kept.
+    """What a pass knows of its loader; not the loader itself, so that it can be deleted while its workers run.
 
     A loader is known by the names of its attributes, PyTorch's private ones among them: fastai brings one of its own.
     """
@@ -333,7 +333,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 @whole  # a second Ctrl-C does not wait
 def _shut(processes: list[Any], connections: list[Any], folder: Folder) -> None:
-    """End the workers: closed connections ask them to, and those that do not hear are stopped."""
+    """End the workers: closing the connections requests it, and those that do not react are terminated."""
     folder.close()
     for connection in connections:
         with contextlib.suppress(OSError):
@@ -408,7 +408,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._lost([worker])
 
     def _ask(self) -> None:
-        """Ask the next worker in turn for the next batch."""
+        """Request the next batch from the next worker in turn."""
         if not self._working:
             return
         try:
@@ -471,7 +471,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return min(self._ready)
 
     def _receive(self) -> None:
-        """Wait for an answer of any worker; raise if one has died, or the time is over."""
+        """Wait for a result of any worker; raise if one has died, or at the timeout."""
         sentinels = {process.sentinel: at for at, process in enumerate(self._processes)}
         timeout = self._pass.timeout or None
         found = multiprocessing.connection.wait([*self._connections, *sentinels], timeout)
@@ -489,7 +489,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _take(self, worker: int, key: tuple[int, int], answer: Any) -> None:
         number_of_pass, number = key
-        if number_of_pass != self._number:  # asked for in a pass that was left early
+        if number_of_pass != self._number:  # requested in a pass that was left early
             if isinstance(answer, tuple):
                 unpacked(*answer)
             return
@@ -509,7 +509,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
 
 def pinned(data: Any) -> Any:
-    """Return a batch with the tensors, and what has a ``pin_memory`` of its own, pinned."""
+    """Return a batch with its tensors, and objects that have a ``pin_memory`` method, pinned."""
     if isinstance(data, TensorBase) or hasattr(data, "pin_memory"):
         return data.pin_memory()
     if isinstance(data, collections.abc.Mapping):

@@ -49,8 +49,8 @@ class Dataset(Generic[_T_co]):
 class IterableDataset(Dataset[_T_co]):
     """Base class of datasets that are streams of samples.
 
-    A subclass has ``__iter__``. Every worker of a loader gets a copy: `get_worker_info` tells a copy which part of the
-    stream is its own.
+    A subclass has ``__iter__``. Every worker of a loader gets a copy: a copy finds its part of the stream by
+    `get_worker_info`.
 
     Examples
     --------

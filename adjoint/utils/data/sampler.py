@@ -21,7 +21,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 def drawn_seed(generator: Any = None) -> int:
-    """Return a seed, drawn from a generator or the default one."""
+    """Return a random seed from a generator, or from the default one."""
     return int(empty((), dtype=dtypes.int64).random_(generator=generator).item())
 
 
@@ -56,7 +56,7 @@ class Sampler(Generic[_T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """One after the other."""
+    """Indices in ascending order."""
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -148,7 +148,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices drawn with given weights, which need not sum to one."""
+    """Random indices with given weights, which need not sum to one."""
 
     def __init__(
         self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Any = None

@@ -28,7 +28,7 @@ __all__ = ["Failure", "Folder", "WorkerInfo", "get_worker_info", "packed", "unpa
 
 
 _LARGE = 1 << 16  # bytes of arrays from which on a file in shared memory is worth its two system calls
-_CLOSED = "closed"  # the name of the file that says so
+_CLOSED = "closed"  # the name of the marker file
 _numbers = count()
 
 
@@ -41,7 +41,7 @@ class Folder:
         self.path = tempfile.mkdtemp(prefix=f"adjoint-{os.getpid()}-", dir=base)
 
     def close(self) -> None:
-        """Tell workers whose connection ends from now on that the program goes on, and removes the folder itself."""
+        """Mark the folder as closed: workers that disconnect from now on leave its removal to the program."""
         with contextlib.suppress(OSError), open(os.path.join(self.path, _CLOSED), "wb"):
             pass
 
@@ -121,7 +121,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 @dataclass
 class Failure:
-    """An exception on its way from a worker to the program."""
+    """An exception that a worker sends to the program."""
 
     kind: bytes | None  # the exception's class, where it can be sent
     name: str
@@ -145,7 +145,7 @@ class Failure:
             kind = ForkingPickler.loads(self.kind) if self.kind is not None else RuntimeError
             error = _KeyErrorMessage(self.text) if kind is KeyError else self.text
             exception = kind(error)
-        except Exception:  # a class whose constructor wants something else
+        except Exception:  # a class whose constructor takes other arguments
             exception = RuntimeError(self.text)
         raise exception from None
 
@@ -173,7 +173,7 @@ class Task:
 
 @dataclass
 class Start:
-    """The word that a pass over the data begins, with its seed."""
+    """The message that starts a pass over the data, with its seed."""
 
     seed: int
 
@@ -182,7 +182,7 @@ FINISHED = "the stream has ended"
 
 
 def run(task: Task, connection: Any, inherited: Any = ()) -> None:
-    """Answer requests until the program closes the connection."""
+    """Handle requests until the program closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's: it ends its workers itself
     for end in inherited:  # ends of this worker's pipes that a fork copied: while open, no end of file arrives
         end.close()

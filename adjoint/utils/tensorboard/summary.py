@@ -1,4 +1,4 @@
-"""What TensorBoard shows, as summaries: numbers, histograms, pictures, text, settings and what came of them."""
+"""Summaries for TensorBoard: scalars, histograms, images, text, hyperparameters and their results."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def _picture(image: Any, dataformats: str) -> bytes:
 def scalar(
     name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False
 ) -> Summary:
-    """Return a number."""
+    """Return the summary of a scalar."""
     return Summary(part(1, name) + float32(2, _number(tensor)))
 
 
 def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
-    """Return how often values lie where."""
+    """Return the histogram of values."""
     return Summary(part(1, name) + part(5, _histogram(values, bins)))
 
 
@@ -100,7 +100,7 @@ def text(tag: str, text: str) -> Summary:
 
 
 def _plugin(name: str, content: bytes = b"") -> bytes:
-    """Return what tells TensorBoard which of its parts shows a value."""
+    """Return the metadata that names the TensorBoard plugin that shows a value."""
     return part(1, part(1, name) + (part(2, content) if content else b""))
 
 
@@ -154,7 +154,7 @@ def _session(tag: str, content: bytes) -> Summary:
 
 
 def custom_scalars(layout: dict[str, dict[str, Any]]) -> Summary:
-    """Return which numbers are drawn together: categories of charts, each a kind and the tags it shows."""
+    """Return the layout of charts: categories, each with charts of a kind and the tags they show."""
     categories = b""
     for category, charts in layout.items():
         drawn = b""

@@ -40,7 +40,7 @@ class FileWriter:
         self.event_writer.write(part(7, integer(1, _SESSION_START)), step)
 
     def flush(self) -> None:
-        """Let readers see what is written so far."""
+        """Flush the events written so far to the file."""
         self.event_writer.flush()
 
     def close(self) -> None:
@@ -126,14 +126,14 @@ class SummaryWriter:
         self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
-        """Write a number."""
+        """Write a scalar."""
         self._add(summary.scalar(tag, scalar_value), global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Write several numbers that are drawn into one picture."""
+        """Write several scalars for one chart."""
         for tag, value in tag_scalar_dict.items():
             folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
             if folder not in self._others:
@@ -144,7 +144,7 @@ class SummaryWriter:
         self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
-        """Write how often values lie where."""
+        """Write the histogram of values."""
         self._add(summary.histogram(tag, values, bins), global_step, walltime)
 
     def add_histogram_raw(
@@ -188,7 +188,7 @@ class SummaryWriter:
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """Run the model, and write its modules as text: there is no graph of operators to draw."""
+        """Run the model, and write its modules as text: TensorBoard gets no graph of operators."""
         if input_to_model is not None:
             with no_grad():
                 model(*input_to_model) if isinstance(input_to_model, tuple) else model(input_to_model)
@@ -219,7 +219,7 @@ class SummaryWriter:
         self._add(curve, global_step, walltime)
 
     def add_custom_scalars(self, layout: dict[str, Any]) -> None:
-        """Write which numbers are drawn together."""
+        """Write which scalars share a chart."""
         self._add(summary.custom_scalars(layout), None, None)
 
     def add_hparams(
@@ -227,7 +227,7 @@ class SummaryWriter:
         hparam_domain_discrete: dict[str, list[Any]] | None = None, run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:  # fmt: skip
-        """Write settings and what came of them, into a folder of their own."""
+        """Write hyperparameters and their results, into a separate folder."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         parts = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
@@ -238,7 +238,7 @@ class SummaryWriter:
                 writer.add_scalar(key, value, global_step)
 
     def flush(self) -> None:
-        """Let readers see what is written so far."""
+        """Flush the events written so far to the file."""
         for writer in (self.file_writer, *self._others.values()):
             if writer is not None:
                 writer.flush()

@@ -42,7 +42,7 @@ class LazyFinder:
         from adjoint.compat.stand_in import install
 
         install()
-        self.done = True  # not before: another thread may ask meanwhile
+        self.done = True  # not before: another thread may import meanwhile
 
 
 def run_next() -> None:

@@ -1,4 +1,4 @@
-"""What torch keeps under this name and programs import: collation."""
+"""Names that programs import from torch's module of this name: collation."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ default_collate_err_msg_format = (
 
 
 def default_convert(data: Any) -> Any:
-    """Convert the NumPy arrays in a sample to tensors; everything else stays.
+    """Convert the NumPy arrays in a sample to tensors; other values stay unchanged.
 
     Examples
     --------
