@@ -417,9 +417,9 @@ def soft_margin_loss(
     target : Tensor
         1 or -1, broadcast with `input`.
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
@@ -694,11 +694,11 @@ def poisson_nll_loss(
     full : bool, default False
         Whether to add the approximation of the term that does not depend on `input`.
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     eps : float, default 1e-08
         Added to the rate before its logarithm is taken, without `log_input`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 

@@ -43,9 +43,9 @@ def hinge_embedding_loss(
     margin : float, default 1.0
         Distance from which pairs that differ cost nothing.
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
@@ -86,9 +86,9 @@ def margin_ranking_loss(
     margin : float, default 0
         By how much it should be larger.
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
@@ -141,9 +141,9 @@ def cosine_embedding_loss(
     margin : float, default 0
         Cosine up to which pairs that differ cost nothing, from -1 to 1.
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
@@ -213,9 +213,9 @@ def multi_margin_loss(
     weight : Tensor, optional
         Factor for the samples of each class, (C,).
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
@@ -290,9 +290,9 @@ def multilabel_margin_loss(
     target : Tensor
         Labels, of the shape of `input`, int64; those of a sample end at its first -1.
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
@@ -353,9 +353,9 @@ def multilabel_soft_margin_loss(
     weight : Tensor, optional
         Factor of each class, (C,).
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
@@ -443,9 +443,9 @@ def triplet_margin_loss(
     swap : bool, default False
         Whether the distance of the negative is the smaller of those to the anchor and to the positive.
     size_average : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduce : bool, optional
-        Deprecated: `reduction` says it.
+        Deprecated: use `reduction`.
     reduction : {"mean", "sum", "none"}, default "mean"
         Return the mean of the losses, their sum, or one loss per sample.
 
