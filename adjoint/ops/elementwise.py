@@ -477,7 +477,27 @@ def _rounded(mode: str) -> Any:
 
 
 def floor_divide(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Divide and round down."""
+    """Divide and round down.
+
+    Parameters
+    ----------
+    input : Tensor
+        Dividend.
+    other : Tensor or number
+        Divisor, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.floor_divide(adjoint.tensor([7, -7]), 2)
+    tensor([ 3, -4])
+    """
     return into(out, div_floor_p(input, other))
 
 
@@ -488,7 +508,29 @@ def rfloordiv(input: Tensor, other: Tensor | Number) -> Tensor:
 
 
 def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return the rest of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
+    """Return the remainder of the division that rounds down, as Python's ``%``.
+
+    It has the sign of `other`; `fmod` has that of `input`.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        Dividend.
+    other : Tensor or number
+        Divisor, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.remainder(adjoint.tensor([7, -7]), 3)
+    tensor([1, 2])
+    """
     require_any(input, other, "remainder")
     return into(out, remainder_p(input, other))
 
@@ -929,7 +971,25 @@ def log(input: Tensor, *, out: Out = None) -> Tensor:
 
 @public(exp2_p)
 def exp2(input: Tensor, *, out: Out = None) -> Tensor:
-    """Raise 2 to each element."""
+    """Raise 2 to the power of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.exp2(adjoint.tensor([0.0, 1.0, 3.0]))
+    tensor([1., 2., 8.])
+    """
 
 
 @public(expm1_p)

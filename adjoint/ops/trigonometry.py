@@ -552,7 +552,21 @@ def angle(input: Tensor, *, out: Out = None) -> Tensor:
 
 
 def complex(real: Tensor, imag: Tensor, *, out: Out = None) -> Tensor:
-    """Make complex numbers of real and imaginary parts.
+    """Return complex numbers of real and imaginary parts.
+
+    Parameters
+    ----------
+    real : Tensor
+        Real parts, float32 or float64.
+    imag : Tensor
+        Imaginary parts, of the same dtype; broadcast with `real`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        complex64 or complex128.
 
     Examples
     --------
@@ -577,7 +591,27 @@ def complex(real: Tensor, imag: Tensor, *, out: Out = None) -> Tensor:
 
 @autocasting
 def polar(abs: Tensor, angle: Tensor, *, out: Out = None) -> Tensor:
-    """Make complex numbers of absolute values and angles."""
+    """Return complex numbers of absolute values and angles: ``abs * exp(i * angle)``.
+
+    Parameters
+    ----------
+    abs : Tensor
+        Absolute values, float32 or float64.
+    angle : Tensor
+        Angles in radians, broadcast with `abs`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        complex64 or complex128.
+
+    Examples
+    --------
+    >>> adjoint.polar(adjoint.tensor([1.0, 2.0]), adjoint.tensor([0.0, 0.5]))
+    tensor([1.0000+0.0000j, 1.7552+0.9589j])
+    """
     require_pair(abs, angle, "polar")
     _check_parts(abs, angle)
     return complex(mul_p(abs, cos_p(angle)), mul_p(abs, sin_p(angle)), out=out)
