@@ -58,7 +58,14 @@ relu_p = elementwise(
     holomorphic=False,
     flat=True,
 )
-relu_ = inplace(relu_p)
+relu_ = inplace(
+    relu_p,
+    example="""
+    >>> x = adjoint.tensor([-1.0, 2.0])
+    >>> x.relu_()
+    tensor([0., 2.])
+    """,
+)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:

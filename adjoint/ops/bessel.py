@@ -41,7 +41,14 @@ i1_p: Primitive = unary(
     node_name="SpecialI1Backward0",
 )  # fmt: skip
 i1e_p: Primitive = unary(special("i1e"), x=_i1e_x, floating=True, holomorphic=False, node_name="SpecialI1EBackward0")
-i0_ = inplace(i0_p)
+i0_ = inplace(
+    i0_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.i0_()
+    tensor([1.0000, 1.2661])
+    """,
+)
 
 bessel_j0_p: Primitive = unary(
     special("j0"), x=lambda g, x: -g * bessel_j1_p(x), floating=True, name="bessel_j0", holomorphic=False
@@ -484,7 +491,14 @@ def _spherical_of_reals(x: Array) -> Any:
 
 
 sinc_p = unary(_sinc, x=_sinc_x, floating=True, name="sinc")
-sinc_ = inplace(sinc_p)
+sinc_ = inplace(
+    sinc_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.sinc_()
+    tensor([ 1.0000e+00, -2.7828e-08])
+    """,
+)
 spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True, name="spherical_bessel_j0")
 
 

@@ -919,8 +919,62 @@ exp_ = inplace(
     tensor([1.0000, 2.7183])
     """,
 )
-log_, exp2_, expm1_ = inplace(log_p), inplace(exp2_p), inplace(expm1_p)
-log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log1p_p), inplace(sigmoid_p)
+log_ = inplace(
+    log_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.log_()
+    tensor([0.0000, 0.6931])
+    """,
+)
+exp2_ = inplace(
+    exp2_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.exp2_()
+    tensor([1., 2.])
+    """,
+)
+expm1_ = inplace(
+    expm1_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.expm1_()
+    tensor([0.0000, 1.7183])
+    """,
+)
+log2_ = inplace(
+    log2_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 8.0])
+    >>> x.log2_()
+    tensor([0., 3.])
+    """,
+)
+log10_ = inplace(
+    log10_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.log10_()
+    tensor([0.0000, 0.3010])
+    """,
+)
+log1p_ = inplace(
+    log1p_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.log1p_()
+    tensor([0.0000, 0.6931])
+    """,
+)
+sigmoid_ = inplace(
+    sigmoid_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.sigmoid_()
+    tensor([0.5000, 0.7311])
+    """,
+)
 
 
 @public(exp_p)

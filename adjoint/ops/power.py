@@ -322,7 +322,22 @@ sqrt_ = inplace(
     tensor([2., 3.])
     """,
 )
-rsqrt_, reciprocal_ = inplace(rsqrt_p), inplace(reciprocal_p)
+rsqrt_ = inplace(
+    rsqrt_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 4.0])
+    >>> x.rsqrt_()
+    tensor([1.0000, 0.5000])
+    """,
+)
+reciprocal_ = inplace(
+    reciprocal_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 4.0])
+    >>> x.reciprocal_()
+    tensor([1.0000, 0.2500])
+    """,
+)
 
 
 @public(sqrt_p)

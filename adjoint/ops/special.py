@@ -95,7 +95,30 @@ log_ndtr_p = unary(
     holomorphic=False,
     node_name="SpecialLogNdtrBackward0",
 )
-erf_, erfc_, erfinv_ = inplace(erf_p), inplace(erfc_p), inplace(erfinv_p)
+erf_ = inplace(
+    erf_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.erf_()
+    tensor([0.0000, 0.8427])
+    """,
+)
+erfc_ = inplace(
+    erfc_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.erfc_()
+    tensor([1.0000, 0.1573])
+    """,
+)
+erfinv_ = inplace(
+    erfinv_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 0.5])
+    >>> x.erfinv_()
+    tensor([0.0000, 0.4769])
+    """,
+)
 
 
 @public(erf_p)
@@ -310,7 +333,23 @@ zeta_p: Primitive = binary(
     holomorphic=False,
     node_name="SpecialZetaBackward0",
 )
-lgamma_, digamma_, _polygamma_ = inplace(lgamma_p), inplace(digamma_p), inplace(polygamma_p)
+_polygamma_ = inplace(polygamma_p)
+lgamma_ = inplace(
+    lgamma_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 3.0])
+    >>> x.lgamma_()
+    tensor([0.0000, 0.6931])
+    """,
+)
+digamma_ = inplace(
+    digamma_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.digamma_()
+    tensor([-0.5772,  0.4228])
+    """,
+)
 
 
 @public(lgamma_p)
