@@ -74,7 +74,8 @@ class Adafactor(ByGroup):
     beta2_decay : float, default -0.8
         Power of the step by which the average of squares forgets less and less.
     eps : tuple of float, default (None, 0.001)
-        Least mean of squares, the machine epsilon for None; and least root mean square of a parameter for its step.
+        Square root of the least second moment, the machine epsilon for None; and the least root mean square of a
+        parameter that its step is scaled by.
     d : float, default 1.0
         Largest root mean square of an update; larger ones are scaled down.
     weight_decay : float, default 0.0

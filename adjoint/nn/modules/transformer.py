@@ -339,7 +339,7 @@ class TransformerEncoder(Module):
     enable_nested_tensor : bool, default True
         Whether padding gives zeros in evaluation without gradients.
     mask_check : bool, default True
-        Accepted and not used.
+        Whether to check that padding is at the end of sequences; without the check that is assumed.
 
     Shape
     -----
