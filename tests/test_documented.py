@@ -1,7 +1,8 @@
 """Names that programs use have complete docstrings: summary, parameters, returns, an example.
 
-`documented.txt` holds the names that at least three of 48 public repositories use. ``python -m tests.test_documented
-[PREFIX ...]`` lists what their docstrings lack. Constants and data types are listed in ``docs/reference``.
+`documented.txt` holds the names that at least three of 48 public repositories use, and then siblings of theirs that are
+documented as completely. ``python -m tests.test_documented [PREFIX ...]`` lists what their docstrings lack.
+Constants and data types are listed in ``docs/reference``.
 """
 
 from __future__ import annotations

@@ -27,7 +27,22 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Start a forward-mode level; inside it tensors may have tangents."""
+    """Start a forward-mode level; inside it tensors may have tangents. `dual_level` is a context that does so.
+
+    Returns
+    -------
+    int
+        The number of the level.
+
+    Examples
+    --------
+    >>> import adjoint.autograd.forward_ad as fwAD
+    >>> level = fwAD.enter_dual_level()
+    >>> x = fwAD.make_dual(adjoint.tensor(2.0), adjoint.tensor(1.0))
+    >>> fwAD.unpack_dual(x * x).tangent
+    tensor(4.)
+    >>> fwAD.exit_dual_level(level=level)
+    """
     if _levels:
         raise RuntimeError(
             "Nested forward mode AD is not supported at the moment. Use adjoint.func.jvp, whose levels nest."
@@ -44,7 +59,19 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the level: tangents are gone."""
+    """End a forward-mode level: its tangents are gone.
+
+    Parameters
+    ----------
+    level : int, optional
+        The level to end; the innermost by default, and there is no other.
+
+    Examples
+    --------
+    >>> import adjoint.autograd.forward_ad as fwAD
+    >>> level = fwAD.enter_dual_level()
+    >>> fwAD.exit_dual_level(level=level)
+    """
     number = len(_levels) - 1 if level is None else level
     if number < 0:
         raise RuntimeError("Dual level must be a positive number. No level was entered, so there is none to exit.")
@@ -91,7 +118,32 @@ class dual_level(modes.Scope):
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    """Return `tensor` with a tangent; both stay attached to their graphs."""
+    """Return `tensor` with a tangent.
+
+    Both keep their history, so that derivatives of derivatives work.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The value, floating or complex.
+    tangent : Tensor
+        Of the same shape.
+    level : int, optional
+        The level; the innermost by default.
+
+    Returns
+    -------
+    Tensor
+        A view of `tensor` that carries the tangent.
+
+    Examples
+    --------
+    >>> import adjoint.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 0.0]))
+    ...     fwAD.unpack_dual(x * x).tangent
+    tensor([2., 0.])
+    """
     if (len(_levels) - 1 if level is None else level) < 0:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
@@ -135,7 +187,27 @@ def _laid_out(tangent: Any, tensor: Any) -> Any:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return the value and the tangent of a tensor."""
+    """Return the value and the tangent of a tensor.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Any tensor.
+    level : int, optional
+        The level; the innermost by default.
+
+    Returns
+    -------
+    UnpackedDualTensor
+        (primal, tangent); the tangent is None if there is none.
+
+    Examples
+    --------
+    >>> import adjoint.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     fwAD.unpack_dual(adjoint.tensor(1.0)).tangent is None
+    True
+    """
     if (len(_levels) - 1 if level is None else level) < 0:
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, TensorBase):

@@ -150,6 +150,23 @@ class ContinuousBernoulli(Chances, ExponentialFamily):
     """Numbers between 0 and 1 of the density ``probs ** x * (1 - probs) ** (1 - x)``, normalised.
 
     Near one half, inside `lims`, the formulas lose their digits, and their Taylor series take over.
+
+    Parameters
+    ----------
+    probs : Tensor or float, optional
+        Parameter between 0 and 1.
+    logits : Tensor or float, optional
+        Log odds, instead of `probs`.
+    lims : tuple of float, default (0.499, 0.501)
+        Interval around one half in which Taylor series are used.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.ContinuousBernoulli(0.3)
+    >>> x.log_prob(adjoint.tensor(0.5))
+    tensor(-0.0297)
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -319,7 +336,25 @@ class Relaxed(TransformedDistribution):
 
 
 class RelaxedBernoulli(Relaxed):
-    """Numbers between 0 and 1 that tend to a Bernoulli distribution as `temperature` tends to zero."""
+    """Numbers between 0 and 1 that tend to a Bernoulli distribution as `temperature` tends to zero.
+
+    Parameters
+    ----------
+    temperature : Tensor
+        Positive; the lower, the closer to 0 and 1.
+    probs : Tensor or float, optional
+        Probability of 1.
+    logits : Tensor or float, optional
+        Log odds, instead of `probs`.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.RelaxedBernoulli(adjoint.tensor(0.5), 0.5)
+    >>> x.log_prob(adjoint.tensor(0.5))
+    tensor(-0.6931)
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval  # type: ignore[assignment]

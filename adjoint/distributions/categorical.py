@@ -208,7 +208,23 @@ class OneHotCategorical(_OfCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot vectors whose gradient is that of the probabilities (Bengio et al., 2013)."""
+    """One-hot vectors whose gradient is that of the probabilities (Bengio et al., 2013).
+
+    Parameters
+    ----------
+    probs : Tensor or float, optional
+        Of the categories, (..., n).
+    logits : Tensor or float, optional
+        Their logarithms up to a constant, instead.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.OneHotCategoricalStraightThrough(adjoint.tensor([0.0, 1.0]))
+    >>> x.sample()
+    tensor([0., 1.])
+    """
 
     has_rsample = True
 
@@ -250,7 +266,25 @@ class ExpRelaxedCategorical(_OfCategorical):
 
 
 class RelaxedOneHotCategorical(Relaxed):
-    """Points of the simplex that tend to one-hot vectors as `temperature` tends to zero."""
+    """Points of the simplex that tend to one-hot vectors as `temperature` tends to zero.
+
+    Parameters
+    ----------
+    temperature : Tensor
+        Positive; the lower, the closer to one-hot vectors.
+    probs : Tensor or float, optional
+        Of the categories, (..., n).
+    logits : Tensor or float, optional
+        Their logarithms up to a constant, instead.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.RelaxedOneHotCategorical(adjoint.tensor(0.5), adjoint.tensor([0.5, 0.5]))
+    >>> x.rsample().sum().round(decimals=4)
+    tensor(1.)
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex  # type: ignore[assignment]
@@ -346,7 +380,25 @@ class Multinomial(_OfCategorical):
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture: the last batch dimension of `component_distribution`, chosen by `mixture_distribution`."""
+    """A mixture: the last batch dimension of `component_distribution`, chosen by `mixture_distribution`.
+
+    Parameters
+    ----------
+    mixture_distribution : Categorical
+        Chooses the component.
+    component_distribution : Distribution
+        The components, along its last batch dimension.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> which = adjoint.distributions.Categorical(adjoint.tensor([0.5, 0.5]))
+    >>> parts = adjoint.distributions.Normal(adjoint.tensor([-1.0, 1.0]), adjoint.ones(2))
+    >>> x = adjoint.distributions.MixtureSameFamily(which, parts)
+    >>> x.mean, x.variance
+    (tensor(0.), tensor(2.))
+    """
 
     arg_constraints: Any = {}
     has_rsample = False

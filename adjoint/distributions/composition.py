@@ -183,7 +183,23 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other."""
+    """Transforms one after the other.
+
+    Parameters
+    ----------
+    parts : list of Transform
+        The transforms, the first one applied first.
+    cache_size : int, default 0
+        1 remembers the last value and its result, so that inverting is exact and free.
+
+    Examples
+    --------
+    >>> twice = adjoint.distributions.AffineTransform(0.0, 2.0)
+    >>> adjoint.distributions.ComposeTransform([twice, adjoint.distributions.ExpTransform()])(
+    ...     adjoint.tensor([0.0, 1.0])
+    ... )
+    tensor([1.0000, 7.3891])
+    """
 
     _arguments = ("parts",)
 
@@ -286,7 +302,24 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose Jacobian is summed over some more dimensions."""
+    """A transform whose Jacobian is summed over some more dimensions.
+
+    Parameters
+    ----------
+    base_transform : Transform
+        The transform.
+    reinterpreted_batch_ndims : int
+        How many more of the last dimensions make one event.
+    cache_size : int, default 0
+        1 remembers the last value and its result, so that inverting is exact and free.
+
+    Examples
+    --------
+    >>> vector = adjoint.distributions.IndependentTransform(adjoint.distributions.ExpTransform(), 1)
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> vector.log_abs_det_jacobian(x, vector(x))
+    tensor(3.)
+    """
 
     _arguments = ("base_transform", "reinterpreted_batch_ndims")
 
@@ -342,7 +375,22 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Events of one shape as events of another."""
+    """Events of one shape as events of another.
+
+    Parameters
+    ----------
+    in_shape : tuple of int
+        Shape of an event.
+    out_shape : tuple of int
+        Its new shape.
+    cache_size : int, default 0
+        1 remembers the last value and its result, so that inverting is exact and free.
+
+    Examples
+    --------
+    >>> adjoint.distributions.ReshapeTransform((2, 3), (6,))(adjoint.zeros(4, 2, 3)).shape
+    adjoint.Size([4, 6])
+    """
 
     bijective = True
     _arguments = ("in_shape", "out_shape")
@@ -392,7 +440,25 @@ def _with_end(shape: Any, old: Size, new: Size) -> Any:
 
 
 class CatTransform(Transform):
-    """Transforms of consecutive pieces along one dimension."""
+    """Transforms of consecutive pieces along one dimension.
+
+    Parameters
+    ----------
+    tseq : sequence of Transform
+        The transforms.
+    dim : int, default 0
+        Dimension of the pieces.
+    lengths : sequence of int, optional
+        Their sizes; 1 each by default.
+    cache_size : int, default 0
+        1 remembers the last value and its result, so that inverting is exact and free.
+
+    Examples
+    --------
+    >>> parts = [adjoint.distributions.ExpTransform(), adjoint.distributions.AffineTransform(0.0, 2.0)]
+    >>> adjoint.distributions.CatTransform(parts, lengths=[1, 2])(adjoint.ones(3))
+    tensor([2.7183, 2.0000, 2.0000])
+    """
 
     _arguments = ("transforms", "dim", "lengths")
 
@@ -458,7 +524,23 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """Transforms of the slices along one dimension."""
+    """Transforms of the slices along one dimension.
+
+    Parameters
+    ----------
+    tseq : sequence of Transform
+        The transforms, one per slice.
+    dim : int, default 0
+        Dimension of the slices.
+    cache_size : int, default 0
+        1 remembers the last value and its result, so that inverting is exact and free.
+
+    Examples
+    --------
+    >>> parts = [adjoint.distributions.ExpTransform(), adjoint.distributions.AffineTransform(0.0, 2.0)]
+    >>> adjoint.distributions.StackTransform(parts)(adjoint.ones(2))
+    tensor([2.7183, 2.0000])
+    """
 
     _arguments = ("transforms", "dim")
 

@@ -184,7 +184,27 @@ class Binomial(_Counted):
 
 
 class NegativeBinomial(_Counted):
-    """How many trials succeed before `total_count` have failed; `probs` is that of a success."""
+    """The number of successes before `total_count` failures; `probs` is that of a success.
+
+    Parameters
+    ----------
+    total_count : Tensor or float
+        Number of failures, not negative.
+    probs : Tensor or float, optional
+        Probability of a success.
+    logits : Tensor or float, optional
+        Log odds, instead of `probs`.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.NegativeBinomial(2, 0.5)
+    >>> x.log_prob(adjoint.tensor(1.0))
+    tensor(-1.3863)
+    >>> x.mean, x.variance
+    (tensor(2.), tensor(4.))
+    """
 
     arg_constraints = {
         "total_count": constraints.greater_than_eq(0),

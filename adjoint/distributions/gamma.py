@@ -105,7 +105,23 @@ class Gamma(ExponentialFamily):
 
 
 class Chi2(Gamma):
-    """The distribution of the sum of squares of `df` standard normal numbers."""
+    """The distribution of the sum of squares of `df` standard normal numbers.
+
+    Parameters
+    ----------
+    df : Tensor or float
+        Degrees of freedom, positive.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.Chi2(3.0)
+    >>> x.log_prob(adjoint.tensor(2.0))
+    tensor(-1.5724)
+    >>> x.mean, x.variance
+    (tensor(3.), tensor(6.))
+    """
 
     arg_constraints = {"df": constraints.positive}
     _expanded = ("concentration", "rate")
@@ -198,7 +214,25 @@ class Exponential(ExponentialFamily):
 
 
 class InverseGamma(TransformedDistribution):
-    """The distribution of ``1 / x`` for a gamma `x` of the same `concentration` and `rate`."""
+    """The distribution of ``1 / x`` for a gamma `x` of the same `concentration` and `rate`.
+
+    Parameters
+    ----------
+    concentration : Tensor or float
+        The shape, positive.
+    rate : Tensor or float
+        The inverse of the scale of the gamma, positive.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.InverseGamma(3.0, 2.0)
+    >>> x.log_prob(adjoint.tensor(1.0))
+    tensor(-0.6137)
+    >>> x.mean, x.variance
+    (tensor(1.), tensor(1.))
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive  # type: ignore[assignment]
@@ -410,7 +444,23 @@ class Beta(ExponentialFamily):
 
 
 class FisherSnedecor(Distribution):
-    """The distribution of the ratio of two mean squares, of `df1` and `df2` normal numbers."""
+    """The distribution of the ratio of two mean squares, of `df1` and `df2` normal numbers.
+
+    Parameters
+    ----------
+    df1 : Tensor or float
+        Degrees of freedom of the numerator.
+    df2 : Tensor or float
+        Degrees of freedom of the denominator.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.FisherSnedecor(2.0, 6.0)
+    >>> x.log_prob(adjoint.tensor(1.0))
+    tensor(-1.1507)
+    """
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

@@ -185,7 +185,25 @@ class Laplace(_Centred):
 
 
 class Cauchy(_Centred):
-    """A Cauchy distribution of median `loc` and half width `scale`; it has no mean."""
+    """A Cauchy distribution of median `loc` and half width `scale`; it has no mean.
+
+    ``p(x) = 1 / (pi * scale * (1 + ((x - loc) / scale)**2))``
+
+    Parameters
+    ----------
+    loc : Tensor or float
+        The median.
+    scale : Tensor or float
+        Half the width at half height, positive.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.Cauchy(0.0, 1.0)
+    >>> x.log_prob(adjoint.tensor(0.0))
+    tensor(-1.1447)
+    """
 
     @property
     def mean(self) -> Tensor:
@@ -317,7 +335,23 @@ class _Half(TransformedDistribution):
 
 
 class HalfNormal(_Half):
-    """The distribution of ``|x|`` for a normal `x` of mean zero and standard deviation `scale`."""
+    """The distribution of ``|x|`` for a normal `x` of mean zero and standard deviation `scale`.
+
+    Parameters
+    ----------
+    scale : Tensor or float
+        Standard deviation of the normal, positive.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.HalfNormal(1.0)
+    >>> x.log_prob(adjoint.tensor(0.0))
+    tensor(-0.2258)
+    >>> x.mean, x.variance
+    (tensor(0.7979), tensor(0.3634))
+    """
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         base = Normal(0, scale, validate_args=False)
@@ -335,7 +369,21 @@ class HalfNormal(_Half):
 
 
 class HalfCauchy(_Half):
-    """The distribution of ``|x|`` for a Cauchy `x` of median zero and half width `scale`."""
+    """The distribution of ``|x|`` for a Cauchy `x` of median zero and half width `scale`.
+
+    Parameters
+    ----------
+    scale : Tensor or float
+        The scale, positive.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.HalfCauchy(1.0)
+    >>> x.log_prob(adjoint.tensor(0.0))
+    tensor(-0.4516)
+    """
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         base = Cauchy(0, scale, validate_args=False)
@@ -360,7 +408,25 @@ class HalfCauchy(_Half):
 
 
 class LogisticNormal(TransformedDistribution):
-    """A distribution of probability vectors: normal numbers, mapped to the simplex by breaking sticks."""
+    """A distribution of probability vectors: normal numbers, mapped to the simplex by breaking sticks.
+
+    Parameters
+    ----------
+    loc : Tensor or float
+        Means of the normal, (..., n - 1).
+    scale : Tensor or float
+        Standard deviations.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.LogisticNormal(adjoint.zeros(2), adjoint.ones(2))
+    >>> x.log_prob(adjoint.tensor([0.2, 0.3, 0.5]))
+    tensor(1.2980)
+    >>> x.event_shape
+    adjoint.Size([3])
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex  # type: ignore[assignment]
@@ -384,7 +450,25 @@ class LogisticNormal(TransformedDistribution):
 
 
 class VonMises(Distribution):
-    """The normal distribution of the circle: angles around `loc`, the closer the greater `concentration`."""
+    """The normal distribution of the circle: angles around `loc`, the closer the greater `concentration`.
+
+    ``p(x)`` is proportional to ``exp(concentration * cos(x - loc))``.
+
+    Parameters
+    ----------
+    loc : Tensor or float
+        The mean angle, in radians.
+    concentration : Tensor or float
+        Positive; the larger, the closer angles are to `loc`.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.VonMises(0.0, 1.0)
+    >>> x.log_prob(adjoint.tensor(0.0))
+    tensor(-1.0738)
+    """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real

@@ -218,7 +218,28 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
 
 
 class LowRankMultivariateNormal(_NormalVector):
-    """Normal vectors of mean `loc` and covariance ``cov_factor @ cov_factor.T + diag(cov_diag)``."""
+    """Normal vectors of mean `loc` and covariance ``cov_factor @ cov_factor.T + diag(cov_diag)``.
+
+    Parameters
+    ----------
+    loc : Tensor
+        Means, (..., n).
+    cov_factor : Tensor
+        (..., n, rank).
+    cov_diag : Tensor
+        Positive, (..., n).
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.LowRankMultivariateNormal(adjoint.zeros(2), adjoint.ones(2, 1), adjoint.ones(2))
+    >>> x.covariance_matrix
+    tensor([[2., 1.],
+            [1., 2.]])
+    >>> x.log_prob(adjoint.zeros(2))
+    tensor(-2.3872)
+    """
 
     arg_constraints = {
         "loc": constraints.real_vector,
@@ -315,7 +336,30 @@ def _mvdigamma(x: Tensor, p: int) -> Tensor:
 
 
 class Wishart(_Factored, ExponentialFamily):
-    """The distribution of ``X^T X`` for `df` normal vectors; scale given as covariance, precision or factor."""
+    """The distribution of ``X^T X`` for `df` normal vectors; scale given as covariance, precision or factor.
+
+    Parameters
+    ----------
+    df : Tensor or float
+        Degrees of freedom, above the size of the matrices less 1.
+    covariance_matrix : Tensor, optional
+        (..., n, n); exactly one of these three is given.
+    precision_matrix : Tensor, optional
+        Its inverse.
+    scale_tril : Tensor, optional
+        Its Cholesky factor.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> x = adjoint.distributions.Wishart(adjoint.tensor(3.0), covariance_matrix=adjoint.eye(2))
+    >>> x.mean
+    tensor([[3., 0.],
+            [0., 3.]])
+    >>> x.log_prob(adjoint.eye(2))
+    tensor(-3.5310)
+    """
 
     support = constraints.positive_definite
     has_rsample = True
@@ -464,6 +508,20 @@ class LKJCholesky(Distribution):
     """Cholesky factors of correlation matrices of size `dim`, of density ``det ** (concentration - 1)``.
 
     Lewandowski, Kurowicka and Joe, 2009; drawn by their onion method.
+
+    Parameters
+    ----------
+    dim : int
+        Size of the matrices.
+    concentration : Tensor or float, default 1.0
+        Positive; 1 is uniform, more favours the identity.
+    validate_args : bool, optional
+        Whether to check parameters and values.
+
+    Examples
+    --------
+    >>> adjoint.distributions.LKJCholesky(2).sample((3,)).shape
+    adjoint.Size([3, 2, 2])
     """
 
     arg_constraints = {"concentration": constraints.positive}

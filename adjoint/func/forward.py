@@ -24,12 +24,21 @@ def jvp(
 
     Parameters
     ----------
-    func
+    func : callable
         A function of tensors that returns tensors; with `has_aux`, a pair of those and anything else.
-    primals, tangents
-        Tuples of the same structure: where, and in which direction.
-    strict
+    primals : tuple
+        The arguments of `func`.
+    tangents : tuple
+        The direction, of the same structure.
+    strict : bool, default False
         Whether an output that does not depend on the inputs is an error; its derivative is zero otherwise.
+    has_aux : bool, default False
+        Whether `func` returns a pair.
+
+    Returns
+    -------
+    tuple
+        (output, derivative), or with `has_aux` (output, derivative, aux).
 
     Examples
     --------
@@ -122,6 +131,18 @@ def parted(out: Any, level: int, strict: bool) -> tuple[Any, Any]:
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return ``func(*primals)`` and its derivative there, a linear function of tangents that can be called often.
+
+    Parameters
+    ----------
+    func : callable
+        A function of tensors that returns tensors.
+    *primals : object
+        The arguments of `func`.
+
+    Returns
+    -------
+    tuple
+        (output, push): ``push(*tangents)`` is the derivative in the direction of `tangents`.
 
     Examples
     --------

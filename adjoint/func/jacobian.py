@@ -29,12 +29,20 @@ def jacrev(
 
     Parameters
     ----------
-    func
+    func : callable
         A function of tensors that returns tensors; with `has_aux`, a pair of those and anything else.
-    argnums
+    argnums : int or tuple of int, default 0
         Which arguments to differentiate by.
-    chunk_size
+    has_aux : bool, default False
+        Whether `func` returns a pair.
+    chunk_size : int, optional
         How many rows of the Jacobian to compute at a time; None for all at once.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `func`, returns the Jacobian, of shape ``(*output.shape, *input.shape)``; a tuple of
+        them if `argnums` is a tuple; with `has_aux` the pair of that and the rest.
 
     Examples
     --------
@@ -121,6 +129,23 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of `func` in forward mode: best for few inputs.
 
+    Parameters
+    ----------
+    func : callable
+        A function of tensors that returns tensors; with `has_aux`, a pair of those and anything else.
+    argnums : int or tuple of int, default 0
+        Which arguments to differentiate by.
+    has_aux : bool, default False
+        Whether `func` returns a pair.
+    randomness : str, default "error"
+        "error", "same" or "different": what random functions do for each column.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `func`, returns the Jacobian, of shape ``(*output.shape, *input.shape)``; a tuple of
+        them if `argnums` is a tuple; with `has_aux` the pair of that and the rest.
+
     Examples
     --------
     >>> from adjoint.func import jacfwd
@@ -179,6 +204,18 @@ def _split_columns(columns: Any, inputs: list[Any]) -> list[Any]:
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes the second derivatives of `func`: forward mode over reverse mode.
+
+    Parameters
+    ----------
+    func : callable
+        A function of tensors that returns a scalar or other tensors.
+    argnums : int or tuple of int, default 0
+        Which arguments to differentiate by.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `func`, returns ``(*output.shape, *input.shape, *input.shape)``.
 
     Examples
     --------

@@ -171,6 +171,26 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
     """Return the parameters and the buffers of several modules of one kind, stacked along a new first dimension.
 
     With `functional_call` and `vmap` the whole ensemble then runs as one.
+
+    Parameters
+    ----------
+    models : sequence of Module
+        Modules of one class and of equal shapes.
+
+    Returns
+    -------
+    tuple of dict
+        (parameters, buffers), by name, each with a new first dimension of size ``len(models)``.
+
+    Examples
+    --------
+    >>> from adjoint.func import functional_call, stack_module_state, vmap
+    >>> models = [adjoint.nn.Linear(2, 1) for _ in range(3)]
+    >>> params, buffers = stack_module_state(models)
+    >>> def run(params, buffers, x):
+    ...     return functional_call(models[0], (params, buffers), (x,))
+    >>> vmap(run, in_dims=(0, 0, None))(params, buffers, adjoint.ones(4, 2)).shape
+    adjoint.Size([3, 4, 1])
     """
     if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -197,7 +217,24 @@ def _stacked(tensors: list[Any], name: str) -> Any:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Remove the running statistics of all batch norms in a module, in place: `vmap` cannot write to them."""
+    """Make the batch norms of a module stop tracking running statistics, in place: `vmap` cannot write to them.
+
+    Parameters
+    ----------
+    root : Module
+        The module.
+
+    Returns
+    -------
+    Module
+        `root`.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.Sequential(adjoint.nn.BatchNorm1d(2))
+    >>> adjoint.func.replace_all_batch_norm_modules_(model)[0].running_mean is None
+    True
+    """
     for module in root.modules():
         is_batch_norm = any(kind.__name__ == "_BatchNorm" for kind in type(module).__mro__)
         if is_batch_norm and module.track_running_stats:

@@ -63,6 +63,20 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     With `has_aux` the pair is (gradient, (value, aux)).
 
+    Parameters
+    ----------
+    func : callable
+        A function of tensors that returns a scalar; with `has_aux`, a pair of that and anything else.
+    argnums : int or tuple of int, default 0
+        Which arguments to differentiate by.
+    has_aux : bool, default False
+        Whether `func` returns a pair.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `func`, returns (gradient, value); the gradient is a tuple if `argnums` is.
+
     Examples
     --------
     >>> from adjoint.func import grad_and_value
@@ -279,7 +293,23 @@ def _leads_beyond(roots: list[Any], wanted: set[Any]) -> bool:
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Return ``func(*primals)`` and a function that pulls gradients of the output back to `primals`.
+    """Return ``func(*primals)`` and a function that multiplies vectors with the Jacobian there.
+
+    ``pull(v)`` is ``v^T J``: the gradients of `primals` for the gradient `v` of the output.
+
+    Parameters
+    ----------
+    func : callable
+        A function of tensors that returns tensors; with `has_aux`, a pair of those and anything else.
+    *primals : object
+        The arguments of `func`.
+    has_aux : bool, default False
+        Whether `func` returns a pair.
+
+    Returns
+    -------
+    tuple
+        (output, pull), or with `has_aux` (output, pull, aux). `pull` returns a tuple, one gradient per argument.
 
     Examples
     --------

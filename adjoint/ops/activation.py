@@ -58,7 +58,14 @@ relu_p = elementwise(
     holomorphic=False,
     flat=True,
 )
-relu_ = inplace(relu_p)
+relu_ = inplace(
+    relu_p,
+    example="""
+    >>> x = adjoint.tensor([-1.0, 2.0])
+    >>> x.relu_()
+    tensor([0., 2.])
+    """,
+)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -132,7 +139,27 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Clamp to the interval from `min_val` to `max_val`, in place."""
+    """Clamp to the interval from `min_val` to `max_val`, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+    min_val : float, default -1.0
+        Lower limit.
+    max_val : float, default 1.0
+        Upper limit.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.hardtanh_(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
@@ -204,7 +231,25 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Multiply negative elements by `negative_slope`, in place."""
+    """Multiply negative elements by `negative_slope`, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+    negative_slope : float, default 0.01
+        Factor of negative elements.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.leaky_relu_(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.0200,  0.5000,  4.0000])
+    """
     return _leaky_relu_(input, negative_slope)
 
 
@@ -221,7 +266,32 @@ prelu_p = elementwise(
 
 @autocasting
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Multiply negative elements by a learned slope: one for all, or one per channel (dimension 1)."""
+    """Multiply negative elements by a learned slope, one for all or one per channel.
+
+    ``x if x > 0 else weight * x``
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape; channels are dimension 1.
+    weight : Tensor
+        Slopes, (1,) or (C,).
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `weight` has more than one element and not one per channel.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.prelu(adjoint.tensor([-2.0, 0.5, 4.0]), adjoint.tensor([0.25]))
+    tensor([-0.5000,  0.5000,  4.0000])
+    """
     rank, count = input.array.ndim, math.prod(weight.array.shape)
     if weight.array.dtype != input.array.dtype:
         raise RuntimeError(
@@ -266,7 +336,36 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """Multiply negative elements by random slopes from `lower` to `upper`; by the mean of both in evaluation."""
+    """Multiply negative elements by random slopes; in evaluation by the mean of `lower` and `upper`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    lower : float, default 0.125
+        Least slope.
+    upper : float, default 0.3333333333333333
+        Largest slope.
+    training : bool, default False
+        Whether slopes are random.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `lower` is above `upper`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.rrelu(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.4583,  0.5000,  4.0000])
+    """
     if inside.levels and any(level.size is not None for level in inside.levels):
         raise RuntimeError(
             f"vmap: we do not yet support aten::rrelu{'_' * inplace}. Please file an issue; or use leaky_relu, which "
@@ -281,7 +380,29 @@ def rrelu(
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    """Multiply negative elements by random slopes, in place."""
+    """Multiply negative elements by random slopes, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+    lower : float, default 0.125
+        Least slope.
+    upper : float, default 0.3333333333333333
+        Largest slope.
+    training : bool, default False
+        Whether slopes are random.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.rrelu_(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.4583,  0.5000,  4.0000])
+    """
     return rrelu(input, lower, upper, training, inplace=True)
 
 
@@ -302,12 +423,54 @@ _threshold_ = inplace(threshold_p)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Replace elements not above `threshold` by `value`."""
+    """Replace elements that are not above `threshold` by `value`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    threshold : float
+        What elements are compared with.
+    value : float
+        What replaces them.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.threshold(adjoint.tensor([-2.0, 0.5, 4.0]), 1.0, 0.0)
+    tensor([0., 0., 4.])
+    """
     return (_threshold_ if inplace else threshold_p)(input, threshold, value)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Replace elements not above `threshold` by `value`, in place."""
+    """Replace elements that are not above `threshold` by `value`, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+    threshold : float
+        What elements are compared with.
+    value : float
+        What replaces them.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.threshold_(adjoint.tensor([-2.0, 0.5, 4.0]), 1.0, 0.0)
+    tensor([0., 0., 4.])
+    """
     return _threshold_(input, threshold, value)
 
 
@@ -330,14 +493,59 @@ softshrink_p = elementwise(
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Replace elements between ``-lambd`` and `lambd` by zero."""
+    """Replace elements between ``-lambd`` and `lambd` by zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    lambd : float, default 0.5
+        Half the width of that interval.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.hardshrink(adjoint.tensor([-2.0, 0.3, 4.0]))
+    tensor([-2.,  0.,  4.])
+    """
     if type(lambd) not in (float, int):
         lambd = real_of(lambd, "lambd", "hardshrink")
     return into(out, hardshrink_p(input, lambd))
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Move elements towards zero by `lambd`, and not past it."""
+    """Move elements towards zero by `lambd`, and not past it.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    lambd : float, default 0.5
+        How far to move, not negative.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `lambd` is negative.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.softshrink(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-1.5000,  0.0000,  3.5000])
+    """
     if not lambd >= 0:
         kind = title_of(input.dtype)
         raise RuntimeError(f"lambda must be in range [0, the greatest number] of input dtype {kind}, but found {lambd}")
@@ -367,12 +575,48 @@ _hardsigmoid_, _hardswish_ = inplace(hardsigmoid_p), inplace(hardswish_p)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return the piecewise linear sigmoid: ``relu6(x + 3) / 6``."""
+    """Approximate the sigmoid by three straight lines: ``relu6(x + 3) / 6``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.hardsigmoid(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([0.1667, 0.5833, 1.0000])
+    """
     return (_hardsigmoid_ if inplace else hardsigmoid_p)(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return ``x * hardsigmoid(x)``."""
+    """Approximate `silu`: ``x * relu6(x + 3) / 6``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.hardswish(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.3333,  0.2917,  4.0000])
+    """
     return (_hardswish_ if inplace else hardswish_p)(input)
 
 
@@ -429,7 +673,25 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Apply `elu` in place."""
+    """Take `elu` in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+    alpha : float, default 1.0
+        The limit for large negative elements is ``-alpha``.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.elu_(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.8647,  0.5000,  4.0000])
+    """
     return _elu_(input, alpha, 1, 1)
 
 
@@ -466,7 +728,23 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def selu_(input: Tensor) -> Tensor:
-    """Apply `selu` in place."""
+    """Take `selu` in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.selu_(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-1.5202,  0.5254,  4.2028])
+    """
     return selu(input, inplace=True)
 
 
@@ -504,7 +782,25 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Apply `celu` in place."""
+    """Take `celu` in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+    alpha : float, default 1.0
+        The limit for large negative elements is ``-alpha``.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.celu_(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.8647,  0.5000,  4.0000])
+    """
     return celu(input, alpha, inplace=True)
 
 
@@ -766,12 +1062,44 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """Return ``x / (1 + |x|)``."""
+    """Take ``x / (1 + |x|)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.softsign(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.6667,  0.3333,  0.8000])
+    """
     return div_p(input, add_p(abs_p(input), 1))
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """Return ``x - tanh(x)``."""
+    """Take ``x - tanh(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.tanhshrink(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-1.0360,  0.0379,  3.0007])
+    """
     return sub_p(input, tanh_p(input))
 
 

@@ -67,12 +67,25 @@ def _adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
-    """Average over `output_size` windows that divide the last dimension.
+    """Average over windows that divide the last dimension into a given number of parts.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    output_size : int or tuple of int or None
+        Number of windows.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, *output_size)``. Window i of n covers the indices from ``floor(i * L / n)`` to ``ceil((i + 1) * L /
+        n)``.
 
     Examples
     --------
-    >>> adjoint.adaptive_avg_pool1d(adjoint.tensor([[1.0, 3.0, 5.0, 9.0]]), 1)
-    tensor([[4.5000]])
+    >>> adjoint.nn.functional.adaptive_avg_pool1d(adjoint.tensor([[1.0, 3.0, 5.0, 9.0]]), 2)
+    tensor([[2., 7.]])
     """
     return _adaptive_average(1, input, output_size)
 
@@ -106,7 +119,27 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Ints | Sequence[int | None])
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Ints | Sequence[int | None]) -> Tensor:
-    """Average the last three dimensions over adaptive windows; a None in `output_size` leaves that size unchanged."""
+    """Average over windows that divide the last three dimensions into a given number of parts.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    output_size : int or tuple of int or None
+        Size of the result, one number for all three dimensions or three. None leaves a size as it is.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, *output_size)``. Window i of n covers the indices from ``floor(i * D / n)`` to ``ceil((i + 1) * D /
+        n)``.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(16.0).reshape(1, 4, 2, 2)
+    >>> adjoint.nn.functional.adaptive_avg_pool3d(x, (2, 1, 1)).flatten()
+    tensor([ 3.5000, 11.5000])
+    """
     return _adaptive_average(3, input, output_size)
 
 
@@ -119,24 +152,113 @@ def _adaptive_maximum(rank: int, input: Tensor, output_size: Any, return_indices
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
-    """Return the maxima of `output_size` windows that divide the last dimension, optionally with their indices."""
+    """Take the maxima of windows that divide the last dimension into a given number of parts.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    output_size : int or tuple of int
+        Number of windows.
+    return_indices : bool, default False
+        Whether to return positions too.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, *output_size)``; with `return_indices` also the position of each maximum in the flattened input of its
+        channel, int64. Window i of n covers the indices from ``floor(i * L / n)`` to ``ceil((i + 1) * L / n)``.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 3.0, 9.0, 5.0]])
+    >>> adjoint.nn.functional.adaptive_max_pool1d(x, 2)
+    tensor([[3., 9.]])
+    """
     return _adaptive_maximum(1, input, output_size, return_indices)
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
-    """Return the maxima of windows that divide the last two dimensions, optionally with their indices."""
+    """Take the maxima of windows that divide the last two dimensions into a given number of parts.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    output_size : int or tuple of int or None
+        Size of the result, one number for all dimensions or 2. None leaves a size as it is.
+    return_indices : bool, default False
+        Whether to return positions too.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, *output_size)``; with `return_indices` also the position of each maximum in the flattened input of its
+        channel, int64. Window i of n covers the indices from ``floor(i * H / n)`` to ``ceil((i + 1) * H / n)``.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(16.0).reshape(1, 4, 4)
+    >>> adjoint.nn.functional.adaptive_max_pool2d(x, 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
     return _adaptive_maximum(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Ints | Sequence[int | None], return_indices: bool = False) -> Any:
-    """Return the maxima of windows that divide the last three dimensions, optionally with their indices."""
+    """Take the maxima of windows that divide the last three dimensions into a given number of parts.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    output_size : int or tuple of int or None
+        Size of the result, one number for all dimensions or 3. None leaves a size as it is.
+    return_indices : bool, default False
+        Whether to return positions too.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, *output_size)``; with `return_indices` also the position of each maximum in the flattened input of its
+        channel, int64. Window i of n covers the indices from ``floor(i * D / n)`` to ``ceil((i + 1) * D / n)``.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(8.0).reshape(1, 2, 2, 2)
+    >>> adjoint.nn.functional.adaptive_max_pool3d(x, 1)
+    tensor([[[[7.]]]])
+    """
     return _adaptive_maximum(3, input, output_size, return_indices)
 
 
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return the maxima of `output_size` windows that divide the last dimension, and their indices."""
+    """Take the maxima of windows that divide the last dimension, and where they are.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    output_size : int or tuple of int
+        Number of windows.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(N, C, *output_size)`` and the position of each maximum in the flattened input of its channel, int64. Window
+        i of n covers the indices from ``floor(i * L / n)`` to ``ceil((i + 1) * L / n)``.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 3.0, 9.0, 5.0]])
+    >>> adjoint.nn.functional.adaptive_max_pool1d_with_indices(x, 2)
+    (tensor([[3., 9.]]), tensor([[1, 2]]))
+    """
     found: tuple[Tensor, Tensor] = _adaptive_maximum(1, input, output_size, True)
     return found
 
@@ -144,7 +266,31 @@ def adaptive_max_pool1d_with_indices(
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return the maxima of windows that divide the last two dimensions, and their indices."""
+    """Take the maxima of windows that divide the last two dimensions, and where they are.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    output_size : int or tuple of int or None
+        Size of the result, one number for all dimensions or 2. None leaves a size as it is.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(N, C, *output_size)`` and the position of each maximum in the flattened input of its channel, int64. Window
+        i of n covers the indices from ``floor(i * H / n)`` to ``ceil((i + 1) * H / n)``.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(16.0).reshape(1, 4, 4)
+    >>> adjoint.nn.functional.adaptive_max_pool2d_with_indices(x, 2)
+    (tensor([[[ 5.,  7.],
+             [13., 15.]]]), tensor([[[ 5,  7],
+             [13, 15]]]))
+    """
     found: tuple[Tensor, Tensor] = _adaptive_maximum(2, input, output_size, True)
     return found
 
@@ -152,6 +298,28 @@ def adaptive_max_pool2d_with_indices(
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return the maxima of windows that divide the last three dimensions, and their indices."""
+    """Take the maxima of windows that divide the last three dimensions, and where they are.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    output_size : int or tuple of int or None
+        Size of the result, one number for all dimensions or 3. None leaves a size as it is.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(N, C, *output_size)`` and the position of each maximum in the flattened input of its channel, int64. Window
+        i of n covers the indices from ``floor(i * D / n)`` to ``ceil((i + 1) * D / n)``.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(8.0).reshape(1, 2, 2, 2)
+    >>> adjoint.nn.functional.adaptive_max_pool3d_with_indices(x, 1)
+    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
+    """
     found: tuple[Tensor, Tensor] = _adaptive_maximum(3, input, output_size, True)
     return found

@@ -257,7 +257,24 @@ def flip(input: Tensor, *args: Ints, dims: Ints | None = None) -> Tensor:
 
 
 def fliplr(input: Tensor) -> Tensor:
-    """Reverse the order of columns."""
+    """Reverse the order of columns: flip dimension 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least two dimensions.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.fliplr(adjoint.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     if input.array.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip_p(input, (1,))
@@ -354,7 +371,28 @@ rot90_p: Primitive = parametric(
 
 
 def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Tensor:
-    """Rotate a plane of dimensions by 90 degrees, `k` times."""
+    """Rotate by 90 degrees in the plane of two dimensions, `k` times.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    k : int, default 1
+        Number of turns, from the first dimension towards the second; negative for the other way.
+    dims : int or tuple of int, default (0, 1)
+        The two dimensions.
+
+    Returns
+    -------
+    Tensor
+        With both sizes exchanged for an odd `k`.
+
+    Examples
+    --------
+    >>> adjoint.rot90(adjoint.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
     rank = input.array.ndim
     if not isinstance(dims, tuple | list) or not all(map(is_int, dims)):
         raise TypeError(f"rot90(): argument 'dims' (position 3) must be tuple of ints, not {dims!r}")
@@ -550,12 +588,61 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: DeviceLike = None,
     layout: LayoutArg = None,
 ) -> Tensor:  # fmt: skip
-    """Return rows and columns of a matrix's elements from a diagonal on."""
+    """Return the indices of the upper triangle of a matrix.
+
+    Parameters
+    ----------
+    row : int
+        Number of rows.
+    col : int
+        Number of columns.
+    offset : int, default 0
+        Diagonal to begin at: 0 is the main one, positive ones are above it.
+    dtype : dtype, optional
+        Data type, int64 by default.
+    device : device, optional
+        Device of the result.
+    layout : layout, optional
+        Memory layout, strided.
+
+    Returns
+    -------
+    Tensor
+        (2, count): rows, and columns.
+
+    Examples
+    --------
+    >>> adjoint.triu_indices(3, 3, 1)
+    tensor([[0, 0, 1],
+            [1, 2, 2]])
+    """
     return _triangle(np.triu_indices, row, col, offset, dtype, device, layout)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Return all combinations of `r` elements of a vector, one per row."""
+    """Return all combinations of `r` elements of a vector, one per row.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vector.
+    r : int, default 2
+        Number of elements.
+    with_replacement : bool, default False
+        Whether an element may occur more than once.
+
+    Returns
+    -------
+    Tensor
+        (number of combinations, r).
+
+    Examples
+    --------
+    >>> adjoint.combinations(adjoint.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
     if input.array.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.array.shape)}")
     if r < 0:

@@ -70,9 +70,36 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Copy the rows of `weight` that `input` names; the row `padding_idx` gets no gradient.
+    """Look up rows of a table; the row `padding_idx` gets no gradient.
 
-    With `max_norm`, longer rows among them are first shortened to it, in place.
+    With `max_norm`, longer rows among those are first scaled down to it, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Indices, of any shape.
+    weight : Tensor
+        The table, (rows, size).
+    padding_idx : int, optional
+        A row that does not count and gets no gradient.
+    max_norm : float, optional
+        Rows of a larger norm are scaled down to it, in place.
+    norm_type : float, default 2.0
+        Which norm that is.
+    scale_grad_by_freq : bool, default False
+        Divide gradients by how often their row was looked up.
+    sparse : bool, default False
+        Make the gradient of the table sparse.
+
+    Returns
+    -------
+    Tensor
+        ``(*input.shape, size)``
+
+    Raises
+    ------
+    IndexError
+        If an index is not a row of the table.
 
     Examples
     --------
@@ -136,10 +163,40 @@ def embedding_bag(
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: Any = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Add up, average or take the largest of the rows of `weight` that each bag of indices names.
+    """Take the sum, mean or maximum of the rows of a table that each bag of indices names.
 
     A bag is a row of a 2-D `input`; in a 1-D `input`, bags begin at `offsets`. Rows `padding_idx` do not
     count. `per_sample_weights` scale the rows of a sum.
+
+    Parameters
+    ----------
+    input : Tensor
+        Indices, (B, L) or (N,).
+    weight : Tensor
+        The table, (rows, size).
+    offsets : Tensor, optional
+        Where in a 1-D `input` the bags begin, (B,).
+    max_norm : float, optional
+        Rows of a larger norm are scaled down to it, in place.
+    norm_type : float, default 2
+        Which norm that is.
+    scale_grad_by_freq : bool, default False
+        Divide gradients by how often their row was looked up.
+    mode : str, default "mean"
+        "sum", "mean" or "max".
+    sparse : bool, default False
+        Make the gradient of the table sparse.
+    per_sample_weights : Tensor, optional
+        Factors of the rows of a sum, of the shape of `input`.
+    include_last_offset : bool, default False
+        Whether the last offset is the end of the last bag.
+    padding_idx : int, optional
+        A row that does not count and gets no gradient.
+
+    Returns
+    -------
+    Tensor
+        (B, size).
 
     Examples
     --------
@@ -262,7 +319,30 @@ def bagged(
 
 @autocasting
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return ``x1 @ W[k] @ x2 + bias[k]`` for each pair of vectors along the last dimension, and each k."""
+    """Return ``x1 @ weight[k] @ x2 + bias[k]`` for each pair of vectors and each k.
+
+    Parameters
+    ----------
+    input1 : Tensor
+        (..., in1).
+    input2 : Tensor
+        (..., in2).
+    weight : Tensor
+        (out, in1, in2).
+    bias : Tensor, optional
+        (out,).
+
+    Returns
+    -------
+    Tensor
+        (..., out).
+
+    Examples
+    --------
+    >>> a, b = adjoint.tensor([1.0, 2.0]), adjoint.tensor([3.0, 4.0])
+    >>> adjoint.nn.functional.bilinear(a, b, adjoint.eye(2).reshape(1, 2, 2))
+    tensor([11.])
+    """
     if input1.array.ndim != input2.array.ndim:
         raise RuntimeError(
             f"bilinear(): input dimensions do not match: got {input1.array.ndim} and {input2.array.ndim}"

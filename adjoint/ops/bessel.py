@@ -41,7 +41,14 @@ i1_p: Primitive = unary(
     node_name="SpecialI1Backward0",
 )  # fmt: skip
 i1e_p: Primitive = unary(special("i1e"), x=_i1e_x, floating=True, holomorphic=False, node_name="SpecialI1EBackward0")
-i0_ = inplace(i0_p)
+i0_ = inplace(
+    i0_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.i0_()
+    tensor([1.0000, 1.2661])
+    """,
+)
 
 bessel_j0_p: Primitive = unary(
     special("j0"), x=lambda g, x: -g * bessel_j1_p(x), floating=True, name="bessel_j0", holomorphic=False
@@ -83,71 +90,323 @@ bessel_k1e_p: Primitive = unary(
 
 @public(i0_p)
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the first kind, order 0."""
+    """Take the modified Bessel function of the first kind, order 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.i0(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([1.0635, 1.2661, 2.2796])
+    """
 
 
 @public(i0e_p)
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return ``exp(-|x|) * i0(x)``."""
+    """Take ``exp(-|x|) * i0(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.i0e(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.6450, 0.4658, 0.3085])
+    """
 
 
 @public(i1_p)
 def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the first kind, order 1."""
+    """Take the modified Bessel function of the first kind, order 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.i1(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.2579, 0.5652, 1.5906])
+    """
 
 
 @public(i1e_p)
 def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return ``exp(-|x|) * i1(x)``."""
+    """Take ``exp(-|x|) * i1(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.i1e(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.1564, 0.2079, 0.2153])
+    """
 
 
 def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the first kind, order 0."""
+    """Take the modified Bessel function of the first kind, order 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.modified_bessel_i0(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([1.0635, 1.2661, 2.2796])
+    """
     return into(out, i0_p(input))
 
 
 def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the first kind, order 1."""
+    """Take the modified Bessel function of the first kind, order 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.modified_bessel_i1(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.2579, 0.5652, 1.5906])
+    """
     return into(out, i1_p(input))
 
 
 @public(bessel_j0_p)
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the first kind, order 0."""
+    """Take the Bessel function of the first kind, order 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.bessel_j0(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.9385, 0.7652, 0.2239])
+    """
 
 
 @public(bessel_j1_p)
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the first kind, order 1."""
+    """Take the Bessel function of the first kind, order 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.bessel_j1(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.2423, 0.4401, 0.5767])
+    """
 
 
 @public(bessel_y0_p)
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the second kind, order 0."""
+    """Take the Bessel function of the second kind, order 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.bessel_y0(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([-0.4445,  0.0883,  0.5104])
+    """
 
 
 @public(bessel_y1_p)
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the second kind, order 1."""
+    """Take the Bessel function of the second kind, order 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.bessel_y1(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([-1.4715, -0.7812, -0.1070])
+    """
 
 
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the second kind, order 0."""
+    """Take the modified Bessel function of the second kind, order 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.modified_bessel_k0(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.9244, 0.4210, 0.1139])
+    """
     return into(out, bessel_k0_p(input))
 
 
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the second kind, order 1."""
+    """Take the modified Bessel function of the second kind, order 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.modified_bessel_k1(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([1.6564, 0.6019, 0.1399])
+    """
     return into(out, bessel_k1_p(input))
 
 
 def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return ``exp(x) * modified_bessel_k0(x)``."""
+    """Take ``exp(x) * modified_bessel_k0(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.scaled_modified_bessel_k0(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([1.5241, 1.1445, 0.8416])
+    """
     return into(out, bessel_k0e_p(input))
 
 
 def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return ``exp(x) * modified_bessel_k1(x)``."""
+    """Take ``exp(x) * modified_bessel_k1(x)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.scaled_modified_bessel_k1(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([2.7310, 1.6362, 1.0335])
+    """
     return into(out, bessel_k1e_p(input))
 
 
@@ -171,7 +430,25 @@ airy_slope_p: Primitive = unary(
 
 @public(airy_ai_p)
 def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Airy function Ai."""
+    """Take the Airy function Ai.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.airy_ai(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.2317, 0.1353, 0.0349])
+    """
 
 
 @in_single
@@ -214,15 +491,58 @@ def _spherical_of_reals(x: Array) -> Any:
 
 
 sinc_p = unary(_sinc, x=_sinc_x, floating=True, name="sinc")
-sinc_ = inplace(sinc_p)
+sinc_ = inplace(
+    sinc_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.sinc_()
+    tensor([ 1.0000e+00, -2.7828e-08])
+    """,
+)
 spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True, name="spherical_bessel_j0")
 
 
 @public(sinc_p)
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return ``sin(pi x) / (pi x)``, which is 1 at 0."""
+    """Take ``sin(pi x) / (pi x)``, which is 1 at 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.sinc(adjoint.tensor([0.0, 0.5, 1.5]))
+    tensor([ 1.0000,  0.6366, -0.2122])
+    """
 
 
 @public(spherical_bessel_j0_p)
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return ``sin(x) / x``, which is 1 at 0."""
+    """Take ``sin(x) / x``, which is 1 at 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.spherical_bessel_j0(adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([0.9589, 0.8415, 0.4546])
+    """

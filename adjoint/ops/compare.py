@@ -530,17 +530,77 @@ def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Te
 
 @public(bitwise_not_p)
 def bitwise_not(input: Tensor, *, out: Out = None) -> Tensor:
-    """Flip the bits of integers, booleans."""
+    """Flip the bits of integers, or booleans.
+
+    Parameters
+    ----------
+    input : Tensor
+        Integers or booleans.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.bitwise_not(adjoint.tensor([0, -1]))
+    tensor([-1,  0])
+    >>> adjoint.bitwise_not(adjoint.tensor([True, False]))
+    tensor([False,  True])
+    """
 
 
 def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Shift the bits of `input` to the left by `other`."""
+    """Shift the bits of `input` to the left by `other`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Integers.
+    other : Tensor or number
+        Number of bits, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.bitwise_left_shift(adjoint.tensor([1, 2]), 3)
+    tensor([ 8, 16])
+    """
     require_any(input, other, "bitwise_left_shift")
     return into(out, bitwise_left_shift_p(input, other))
 
 
 def bitwise_right_shift(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Shift the bits of `input` to the right by `other`; the sign bit is repeated."""
+    """Shift the bits of `input` to the right by `other`, keeping the sign.
+
+    Parameters
+    ----------
+    input : Tensor
+        Integers.
+    other : Tensor or number
+        Number of bits, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.bitwise_right_shift(adjoint.tensor([8, 16]), 3)
+    tensor([1, 2])
+    """
     require_any(input, other, "bitwise_right_shift")
     return into(out, bitwise_right_shift_p(input, other))
 
@@ -640,13 +700,49 @@ def isfinite(input: Tensor) -> Tensor:
 
 
 def isposinf(input: Tensor, *, out: Out = None) -> Tensor:
-    """Return where `input` is plus infinity."""
+    """Return where `input` is plus infinity.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        bool, of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.isposinf(adjoint.tensor([1.0, float("inf"), -float("inf")]))
+    tensor([False,  True, False])
+    """
     _refuse_complex(input, "isposinf")
     return into(out, logical_and_p(isinf_p(input), gt_p(input, 0)))
 
 
 def isneginf(input: Tensor, *, out: Out = None) -> Tensor:
-    """Return where `input` is minus infinity."""
+    """Return where `input` is minus infinity.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        bool, of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.isneginf(adjoint.tensor([1.0, float("inf"), -float("inf")]))
+    tensor([False, False,  True])
+    """
     _refuse_complex(input, "isneginf")
     return into(out, logical_and_p(isinf_p(input), lt_p(input, 0)))
 
@@ -658,7 +754,23 @@ def _refuse_complex(input: Tensor, name: str) -> None:
 
 
 def isreal(input: Tensor) -> Tensor:
-    """Return where the imaginary part of `input` is zero."""
+    """Return where the imaginary part of `input` is zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        bool, of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.isreal(adjoint.tensor([1 + 0j, 1j]))
+    tensor([ True, False])
+    """
     require_tensor(input, "input", "isreal")
     if input.array.dtype.kind == "c":
         return eq_p(input.imag, 0)
@@ -666,7 +778,25 @@ def isreal(input: Tensor) -> Tensor:
 
 
 def signbit(input: Tensor, *, out: Out = None) -> Tensor:
-    """Return where the sign bit is set: for negative numbers and -0.0."""
+    """Return where the sign bit is set: for negative numbers and -0.0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        bool, of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.signbit(adjoint.tensor([1.0, -1.0, -0.0]))
+    tensor([False,  True,  True])
+    """
     _refuse_complex(input, "signbit")
     return into(out, signbit_p(input))
 

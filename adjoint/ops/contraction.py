@@ -498,14 +498,55 @@ def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
 
 @autocasting
 def vdot(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Return the dot product of two vectors, the first one conjugated."""
+    """Multiply the conjugate of a vector by another one and add up.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vector, (n,), conjugated if complex.
+    other : Tensor
+        Vector, (n,).
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Scalar: ``sum(conj(input) * other)``.
+
+    Examples
+    --------
+    >>> adjoint.vdot(adjoint.tensor([1j, 2.0]), adjoint.tensor([1j, 1.0]))
+    tensor(3.+0.j)
+    """
     _check_vectors(input, other, "vdot")
     found = dot_p(input.conj() if input.array.dtype.kind == "c" else input, other)
     return into(out, fold(found, "VdotBackward0", input, other, self=(0,), other=(1,)))
 
 
 def inner(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Return the dot products of the last dimensions of both."""
+    """Take the dot products of the last dims of both.
+
+    Parameters
+    ----------
+    input : Tensor
+        (..., n), or a scalar.
+    other : Tensor
+        (..., n), or a scalar.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        ``input.shape[:-1] + other.shape[:-1]``; the product if one is a scalar.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.inner(x, adjoint.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
     a, b = input.array, other.array
     if a.ndim == 0 or b.ndim == 0:
         return into(out, mul_p(input, other))

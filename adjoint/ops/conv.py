@@ -583,7 +583,30 @@ def conv3d(
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Slide kernels `weight` (K, C, O) along the first dimension of `input` (T, B, C)."""
+    """Convolve along the first dimension, with channels last.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(T, B, C)``: time, batch, channels.
+    weight : Tensor
+        Kernels, ``(K, C, O)``.
+    bias : Tensor
+        Added to each output channel, ``(O,)``.
+    pad : int, default 0
+        Zeros to add on both sides of the first dimension.
+
+    Returns
+    -------
+    Tensor
+        ``(T + 2 * pad - K + 1, B, O)``.
+
+    Examples
+    --------
+    >>> x, weight = adjoint.arange(3.0).reshape(3, 1, 1), adjoint.ones(2, 1, 1)
+    >>> adjoint.nn.functional.conv_tbc(x, weight, adjoint.zeros(1)).flatten()
+    tensor([1., 3.])
+    """
     if input.array.ndim != 3:
         raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
     if weight.array.ndim != 3:
@@ -636,13 +659,46 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Apply a transposed convolution with `weight` (C, O / groups, K) to sequences: the gradient of `conv1d`.
+    """Convolve transposed: the gradient of `conv1d` with respect to its input.
+
+    Each element of `input` adds the kernel `weight`, scaled by it, to the result, `stride` positions apart.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    weight : Tensor
+        Kernels, ``(C, O / groups, K)``.
+    bias : Tensor, optional
+        Added to each output channel, ``(O,)``.
+    stride : int or tuple of int, default 1
+        Step in the result between elements of `input`.
+    padding : int or tuple of int, default 0
+        Positions to cut from both sides of the result.
+    output_padding : int or tuple of int, default 0
+        Positions to add at the end of each dimension, less than `stride` or `dilation`.
+    groups : int, default 1
+        Number of groups that the channels are split into; each is convolved on its own.
+    dilation : int or tuple of int, default 1
+        Step in the result between elements of the kernel.
+
+    Returns
+    -------
+    Tensor
+        ``(N, O, L_out)`` with ``L_out = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not fit, or `output_padding` is not less than `stride` or `dilation`.
 
     Examples
     --------
     >>> x, bump = adjoint.tensor([[[1.0, 2.0]]]), adjoint.tensor([[[1.0, 10.0]]])
-    >>> adjoint.conv_transpose1d(x, bump, stride=2)
+    >>> adjoint.nn.functional.conv_transpose1d(x, bump, stride=2)
     tensor([[[ 1., 10.,  2., 20.]]])
+    >>> adjoint.nn.functional.conv_transpose1d(x, bump)
+    tensor([[[ 1., 12., 20.]]])
     """
     return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -651,7 +707,50 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Apply a transposed convolution with `weight` (C, O / groups, KH, KW) to images: the gradient of `conv2d`."""
+    """Convolve transposed: the gradient of `conv2d` with respect to its input.
+
+    Each element of `input` adds the kernel `weight`, scaled by it, to the result, `stride` positions apart.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    weight : Tensor
+        Kernels, ``(C, O / groups, KH, KW)``.
+    bias : Tensor, optional
+        Added to each output channel, ``(O,)``.
+    stride : int or tuple of int, default 1
+        Step in the result between elements of `input`.
+    padding : int or tuple of int, default 0
+        Positions to cut from both sides of the result.
+    output_padding : int or tuple of int, default 0
+        Positions to add at the end of each dimension, less than `stride` or `dilation`.
+    groups : int, default 1
+        Number of groups that the channels are split into; each is convolved on its own.
+    dilation : int or tuple of int, default 1
+        Step in the result between elements of the kernel.
+
+    Returns
+    -------
+    Tensor
+        ``(N, O, H_out, W_out)`` with for each dimension, ``H_out = (H - 1) * stride - 2 * padding + dilation * (K - 1)
+        + output_padding + 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not fit, or `output_padding` is not less than `stride` or `dilation`.
+
+    Examples
+    --------
+    >>> x, weight = adjoint.tensor([[[[1.0, 2.0]]]]), adjoint.ones(1, 1, 2, 2)
+    >>> adjoint.nn.functional.conv_transpose2d(x, weight)
+    tensor([[[[1., 3., 2.],
+              [1., 3., 2.]]]])
+    >>> x, weight = adjoint.ones(1, 4, 8, 8), adjoint.ones(4, 2, 3, 3)
+    >>> adjoint.nn.functional.conv_transpose2d(x, weight, stride=2, padding=1, output_padding=1).shape
+    adjoint.Size([1, 2, 16, 16])
+    """
     return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -659,7 +758,46 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1, padding: Ints | str = 0,
     output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Apply a transposed convolution with `weight` (C, O / groups, KD, KH, KW) to volumes: the gradient of `conv3d`."""
+    """Convolve transposed: the gradient of `conv3d` with respect to its input.
+
+    Each element of `input` adds the kernel `weight`, scaled by it, to the result, `stride` positions apart.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    weight : Tensor
+        Kernels, ``(C, O / groups, KD, KH, KW)``.
+    bias : Tensor, optional
+        Added to each output channel, ``(O,)``.
+    stride : int or tuple of int, default 1
+        Step in the result between elements of `input`.
+    padding : int or tuple of int, default 0
+        Positions to cut from both sides of the result.
+    output_padding : int or tuple of int, default 0
+        Positions to add at the end of each dimension, less than `stride` or `dilation`.
+    groups : int, default 1
+        Number of groups that the channels are split into; each is convolved on its own.
+    dilation : int or tuple of int, default 1
+        Step in the result between elements of the kernel.
+
+    Returns
+    -------
+    Tensor
+        ``(N, O, D_out, H_out, W_out)`` with for each dimension, ``D_out = (D - 1) * stride - 2 * padding + dilation *
+        (K - 1) + output_padding + 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not fit, or `output_padding` is not less than `stride` or `dilation`.
+
+    Examples
+    --------
+    >>> x, weight = adjoint.ones(1, 4, 5, 5, 5), adjoint.ones(4, 2, 3, 3, 3)
+    >>> adjoint.nn.functional.conv_transpose3d(x, weight, stride=2).shape
+    adjoint.Size([1, 2, 11, 11, 11])
+    """
     return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -779,7 +917,32 @@ def fold(
     input: Tensor, output_size: Ints | Sequence[int | None], kernel_size: Ints, dilation: Ints = 1,
     padding: Ints | str = 0, stride: Ints = 1,
 ) -> Tensor:  # fmt: skip
-    """Add columns (N, C * KH * KW, L) into images (N, C, *output_size), the transpose of `unfold`.
+    """Add up columns of windows to images: the gradient of `unfold`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Columns, ``(N, C * KH * KW, L)``, or without N.
+    output_size : int or tuple of int
+        Height and width of the images.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    padding : int or tuple of int, default 0
+        Positions on both sides of the images that the windows had and the result does not.
+    stride : int or tuple of int, default 1
+        Step between windows.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, *output_size)``; where windows overlap, their elements are added.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of columns or their length does not fit the other arguments.
 
     Examples
     --------

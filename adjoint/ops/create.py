@@ -264,7 +264,25 @@ def as_tensor(data: object, dtype: DTypeArg = None, device: DeviceLike = None) -
 def asarray(
     obj: object, *, dtype: DTypeArg = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return any object as a tensor: tensors, arrays, DLPack and buffer objects are shared unless `copy`.
+    """Return an object as a tensor, sharing memory where possible.
+
+    Parameters
+    ----------
+    obj : object
+        A tensor, array, DLPack or buffer object, number or nested sequence.
+    dtype : dtype, optional
+        Data type of the result.
+    device : object, optional
+        Device of the result.
+    copy : bool, optional
+        Whether to copy: by default only if needed; False raises if needed.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded.
+
+    Returns
+    -------
+    Tensor
+        The tensor.
 
     Examples
     --------
@@ -319,7 +337,25 @@ def _alias_of(obj: object, wanted: dtypes.dtype | None) -> Any:
 def frombuffer(
     buffer: Any, *, dtype: DTypeArg, count: int = -1, offset: int = 0, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a 1-d tensor that shares memory with an object that supports the buffer protocol.
+    """Return a 1-D tensor that shares memory with an object of the buffer protocol.
+
+    Parameters
+    ----------
+    buffer : object
+        Such as bytes, bytearray or an array.
+    dtype : dtype
+        Data type of the result.
+    count : int, default -1
+        Number of elements; -1 for all.
+    offset : int, default 0
+        Bytes to skip at the beginning.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded.
+
+    Returns
+    -------
+    Tensor
+        1-D.
 
     Examples
     --------
@@ -619,7 +655,35 @@ def empty_strided(
     size: Ints, stride: Ints, *, dtype: DTypeArg = None, layout: LayoutArg = None, device: DeviceLike = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make an uninitialized tensor with the given strides, in elements."""
+    """Return an uninitialized tensor with the given strides.
+
+    Parameters
+    ----------
+    size : int or tuple of int
+        Its shape.
+    stride : int or tuple of int
+        Its strides, in elements.
+    dtype : dtype, optional
+        Data type of the result.
+    layout : layout, optional
+        Memory layout, strided.
+    device : device, optional
+        Device of the result.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded.
+    pin_memory : bool, default False
+        Whether to allocate page-locked memory.
+
+    Returns
+    -------
+    Tensor
+        Of unspecified values.
+
+    Examples
+    --------
+    >>> adjoint.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     _check_layout(layout)
     wanted = default() if dtype is None else as_dtype(dtype)
     module = devices.array_module(devices.as_device(device))

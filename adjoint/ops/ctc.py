@@ -163,8 +163,29 @@ def ctc_loss(
 ) -> Tensor:  # fmt: skip
     """Average the negative log-probability that frames spell the labels, over all alignments of the two.
 
-    `log_probs` is (T, N, C), or (T, C) without a batch; `targets` is (N, S), or all labels in a row. A mean
-    divides each loss by the number of its labels. With `zero_infinity`, labels that cannot fit cost nothing.
+    A mean divides each loss by the number of its labels first.
+
+    Parameters
+    ----------
+    log_probs : Tensor
+        Log probabilities of the classes, (T, N, C), or (T, C) without a batch; T frames.
+    targets : Tensor
+        Labels, (N, S), or those of all samples in a row.
+    input_lengths : Tensor or tuple of int
+        Number of frames of each sample, at most T.
+    target_lengths : Tensor or tuple of int
+        Number of labels of each sample, at most S.
+    blank : int, default 0
+        Class that stands for no label.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+    zero_infinity : bool, default False
+        Whether labels that do not fit into the frames cost nothing; otherwise their loss is infinite.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per sample.
 
     Examples
     --------

@@ -354,7 +354,30 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Out = None) -> Any:
 @autocasting
 @looped
 def geqrf(input: Tensor, *, out: Out = None) -> Any:
-    """Factor matrices into reflections and an upper triangle, in LAPACK's format."""
+    """Factor matrices into reflections and an upper triangle, as LAPACK keeps them.
+
+    R is the upper triangle of the first result; the reflections are below it. For `householder_product` and `ormqr`;
+    `qr` returns Q and R themselves.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, (..., m, n).
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (a, tau): (..., m, n) and (..., min(m, n)).
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> a, tau = adjoint.geqrf(A)
+    >>> adjoint.allclose(adjoint.linalg.householder_product(a, tau) @ a.triu(), A)
+    True
+    """
     check_matrices(input, "torch.geqrf", "input")
     note_read("geqrf", input)
     h, tau = _reflections(input.array)
@@ -369,7 +392,31 @@ def _reflections(a: Value) -> tuple[Any, Any]:
 
 @autocasting
 def householder_product(input: Tensor, tau: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply the reflections that the columns of `A` and `tau` describe: the first columns of Q."""
+    """Multiply Householder reflections: the first columns of the Q of a QR factorization.
+
+    Reflection i is ``I - tau[i] * v v^H``, where v is column i of `input` below a 1 on the diagonal.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vectors of the reflections, (..., m, n), as of `geqrf`.
+    tau : Tensor
+        Their factors, (..., k) with k up to n.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        (..., m, n), with orthonormal columns.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> Q = adjoint.linalg.householder_product(*adjoint.geqrf(A))
+    >>> adjoint.allclose(Q.T @ Q, adjoint.eye(2), atol=1e-6)
+    True
+    """
     check_matrices(input, "torch.linalg.householder_product", "input")
     m, n = input.array.shape[-2:]
     if m < n:
@@ -413,7 +460,35 @@ def _reflected(A: Tensor, tau: Tensor, columns: int) -> Tensor:
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Out = None
 ) -> Tensor:
-    """Multiply `other` by the square matrix Q that reflections describe."""
+    """Multiply `other` by the square matrix Q that reflections describe.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vectors of the reflections, (..., m, k), as of `geqrf`.
+    tau : Tensor
+        Their factors, (..., k).
+    other : Tensor
+        Matrices to multiply, (..., m, n), or (..., n, m) if not `left`.
+    left : bool, default True
+        Whether Q is on the left.
+    transpose : bool, default False
+        Whether to take the conjugate transpose of Q.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        ``Q @ other`` or ``other @ Q``.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> a, tau = adjoint.geqrf(A)
+    >>> adjoint.allclose(adjoint.ormqr(a, tau, A, transpose=True), a.triu(), atol=1e-6)
+    True
+    """
     for word, x in (("input", input), ("other", other)):
         if x.array.ndim < 2:
             raise RuntimeError(f"torch.ormqr: {word} must have at least 2 dimensions.")
@@ -508,7 +583,32 @@ def _check_pivot(pivot: bool, name: str) -> None:
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Out = None) -> Any:
-    """Factor matrices into packed L and U, pivots, and a code that marks a zero on U's diagonal."""
+    """Factor matrices into L and U, packed into one, and pivots; tells which have a zero on U's diagonal.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, (..., m, n).
+    pivot : bool, default True
+        Whether to exchange rows; False needs a GPU.
+    check_errors : bool, default False
+        Whether to raise for a zero on the diagonal of U.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (LU, pivots, info), as of `lu_factor`; info is 0, or the order of the first zero on the diagonal of U.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 2.0], [2.0, 8.0]])
+    >>> adjoint.linalg.lu_factor_ex(A).info
+    tensor(0, dtype=adjoint.int32)
+    >>> adjoint.linalg.lu_factor_ex(adjoint.zeros(2, 2)).info
+    tensor(1, dtype=adjoint.int32)
+    """
     check_matrices(A, "torch.lu_factor")
     _check_pivot(pivot, "linalg.lu_factor")
     packed, pivots, info = lu_p(A)
@@ -531,7 +631,42 @@ def _check_u(info: Tensor) -> None:
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Out = None) -> Any:
-    """Factor matrices into L and U, packed into one, and pivots."""
+    """Factor matrices into L and U, packed into one, and pivots.
+
+    L, whose diagonal of ones is not stored, is below U in one matrix. For `lu_solve` and `lu_unpack`.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, (..., m, n).
+    pivot : bool, default True
+        Whether to exchange rows; False needs a GPU.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (LU, pivots): (..., m, n), and (..., min(m, n)), int32: row i was exchanged with row ``pivots[i] - 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If a diagonal element of U is zero, or `pivot` is False on a CPU.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 2.0], [2.0, 8.0]])
+    >>> LU, pivots = adjoint.linalg.lu_factor(A)
+    >>> LU
+    tensor([[ 2.0000,  8.0000],
+            [ 0.5000, -2.0000]])
+    >>> pivots
+    tensor([2, 2], dtype=adjoint.int32)
+    >>> adjoint.linalg.lu_solve(LU, pivots, adjoint.tensor([[3.0], [10.0]]))
+    tensor([[1.],
+            [1.]])
+    """
     check_matrices(A, "torch.lu_factor")
     _check_pivot(pivot, "linalg.lu_factor")
     packed, pivots, info = lu_p(A)
@@ -548,7 +683,37 @@ def unpacked_lu(packed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def lu(A: Tensor, *, pivot: bool = True, out: Out = None) -> Any:
-    """Factor matrices into a permutation, a lower triangle with a diagonal of ones, and an upper triangle."""
+    """Factor matrices into a permutation, a lower triangle with a diagonal of ones, and an upper triangle.
+
+    ``A = P @ L @ U``
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, (..., m, n).
+    pivot : bool, default True
+        Whether to exchange rows; False needs a GPU.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (P, L, U): (..., m, m), (..., m, k) and (..., k, n) with ``k = min(m, n)``.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 2.0], [2.0, 8.0]])
+    >>> P, L, U = adjoint.linalg.lu(A)
+    >>> L
+    tensor([[1.0000, 0.0000],
+            [0.5000, 1.0000]])
+    >>> U
+    tensor([[ 2.,  8.],
+            [ 0., -2.]])
+    >>> adjoint.allclose(P @ L @ U, A)
+    True
+    """
     check_matrices(A, "linalg.lu")
     _check_pivot(pivot, "linalg.lu")
     packed, pivots, _ = lu_p(A)
@@ -559,7 +724,36 @@ def lu(A: Tensor, *, pivot: bool = True, out: Out = None) -> Any:
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Out = None
 ) -> Tensor:
-    """Solve ``A @ X = B`` (or ``X @ A = B``, or with the adjoint of A) from the factorization of A."""
+    """Solve ``A @ X = B`` (or ``X @ A = B``, or with the adjoint of A) from the factorization of A.
+
+    Parameters
+    ----------
+    LU : Tensor
+        Factors as of `lu_factor`, (..., n, n).
+    pivots : Tensor
+        Their pivots, (..., n).
+    B : Tensor
+        Right-hand sides, (..., n, k).
+    left : bool, default True
+        Whether to solve ``A @ X = B``; otherwise ``X @ A = B``.
+    adjoint : bool, default False
+        Whether to take the conjugate transpose of A.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        X, of the shape of `B`.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 2.0], [2.0, 8.0]])
+    >>> LU, pivots = adjoint.linalg.lu_factor(A)
+    >>> adjoint.linalg.lu_solve(LU, pivots, adjoint.tensor([[3.0], [10.0]]))
+    tensor([[1.],
+            [1.]])
+    """
     check_square(LU, "torch.linalg.lu_solve", "LU")
     check_matrices(B, "torch.linalg.lu_solve", "B")
     check_same_dtype(LU, B, "linalg.lu_solve")
@@ -591,7 +785,36 @@ def lu_unpack(
     *,
     out: Out = None,
 ) -> Any:
-    """Return P, L and U from a packed factorization; empty tensors for what is not wanted."""
+    """Return P, L and U from a packed factorization; empty tensors for what is not wanted.
+
+    Parameters
+    ----------
+    LU_data : Tensor
+        Factors as of `lu_factor`, (..., m, n).
+    LU_pivots : Tensor
+        Their pivots.
+    unpack_data : bool, default True
+        Whether to return L and U.
+    unpack_pivots : bool, default True
+        Whether to return P.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (P, L, U) with ``A = P @ L @ U``.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 2.0], [2.0, 8.0]])
+    >>> P, L, U = adjoint.lu_unpack(*adjoint.linalg.lu_factor(A))
+    >>> P
+    tensor([[0., 1.],
+            [1., 0.]])
+    >>> adjoint.allclose(P @ L @ U, A)
+    True
+    """
     if unpack_pivots and LU_pivots.array.dtype != np.int32:
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. "
@@ -624,7 +847,29 @@ def _sytrf(a: Array, hermitian: bool) -> Any:
 
 @looped
 def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Out = None) -> Any:
-    """Factor symmetric or Hermitian matrices, definite or not; also return codes that mark failures."""
+    """Factor symmetric (or Hermitian) matrices, definite or not; tells where that failed.
+
+    Parameters
+    ----------
+    input : Tensor
+        Symmetric or Hermitian matrices, (..., n, n); only the lower triangle is read.
+    hermitian : bool, default False
+        Whether complex matrices are Hermitian rather than symmetric.
+    check_errors : bool, default False
+        Whether to raise where a factorization failed.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (LD, pivots, info), as of `ldl_factor`; info is 0, or the order of the first zero on the diagonal of D.
+
+    Examples
+    --------
+    >>> adjoint.linalg.ldl_factor_ex(adjoint.tensor([[2.0, 1.0], [1.0, 2.0]])).info
+    tensor(0, dtype=adjoint.int32)
+    """
     check_square(input, "torch.linalg.ldl_factor_ex")
     note_read("ldl_factor", input)
     packed, pivots, info = _ldl(input.detach().array, hermitian)
@@ -645,14 +890,65 @@ def _ldl(a: Any, hermitian: bool) -> tuple[Any, Any, Any]:
 
 @looped
 def ldl_factor(input: Tensor, *, hermitian: bool = False, out: Out = None) -> Any:
-    """Factor symmetric (or Hermitian) matrices, definite or not."""
+    """Factor symmetric (or Hermitian) matrices, definite or not.
+
+    ``A = L @ D @ L.T``, packed into one matrix, for `ldl_solve`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Symmetric or Hermitian matrices, (..., n, n); only the lower triangle is read.
+    hermitian : bool, default False
+        Whether complex matrices are Hermitian rather than symmetric.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (LD, pivots): (..., n, n), and (..., n), int32, as of LAPACK.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[0.0, 1.0], [1.0, 0.0]])  # neither definite nor of nonzero diagonal
+    >>> LD, pivots = adjoint.linalg.ldl_factor(A)
+    >>> adjoint.linalg.ldl_solve(LD, pivots, adjoint.tensor([[2.0], [3.0]]))
+    tensor([[3.],
+            [2.]])
+    """
     packed, pivots, _ = ldl_factor_ex(input, hermitian=hermitian, check_errors=True)
     return outs(return_types.linalg_ldl_factor, (packed, pivots), out)
 
 
 @looped
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Out = None) -> Tensor:
-    """Solve ``A @ X = B`` from the factorization of a symmetric (or Hermitian) A."""
+    """Solve ``A @ X = B`` from the factorization of a symmetric (or Hermitian) A.
+
+    Parameters
+    ----------
+    LD : Tensor
+        Factors as of `ldl_factor`, (..., n, n).
+    pivots : Tensor
+        Their pivots, (..., n).
+    B : Tensor
+        Right-hand sides, (..., n, k).
+    hermitian : bool, default False
+        The same as of `ldl_factor`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        X, of the shape of `B`.
+
+    Examples
+    --------
+    >>> LD, pivots = adjoint.linalg.ldl_factor(adjoint.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    >>> adjoint.linalg.ldl_solve(LD, pivots, adjoint.tensor([[3.0], [3.0]]))
+    tensor([[1.],
+            [1.]])
+    """
     check_square(LD, "torch.linalg.ldl_solve", "LD")
     check_matrices(B, "torch.linalg.ldl_solve", "B")
     if pivots.array.dtype.kind not in "iu":

@@ -131,7 +131,23 @@ def unsqueeze(input: Tensor, dim: int | None = None, axis: int | None = None) ->
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """Return each tensor with at least one dimension."""
+    """Return each tensor with at least one dimension.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Tensors, or one sequence of them.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        The tensor, or a tuple of several.
+
+    Examples
+    --------
+    >>> adjoint.atleast_1d(adjoint.tensor(1.0))
+    tensor([1.])
+    """
     return _each(tensors, lambda t: reshape(t, 1) if t.array.ndim == 0 else t)
 
 
@@ -164,7 +180,23 @@ def atleast_2d(*tensors: Any) -> Any:
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Return each tensor with at least three dimensions: a vector becomes the middle one."""
+    """Return each tensor with at least three dimensions: a vector becomes the middle one.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Tensors, or one sequence of them.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        The tensor, or a tuple of several.
+
+    Examples
+    --------
+    >>> adjoint.atleast_3d(adjoint.tensor([1.0, 2.0])).shape
+    adjoint.Size([1, 2, 1])
+    """
 
     def grown(t: Tensor) -> Tensor:
         rank = t.array.ndim
@@ -333,7 +365,27 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Exchange two dimensions."""
+    """Exchange two dimensions: `transpose` by another name.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim0 : int
+        One of them.
+    dim1 : int
+        The other.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`.
+
+    Examples
+    --------
+    >>> adjoint.swapdims(adjoint.zeros(2, 3), 0, 1).shape
+    adjoint.Size([3, 2])
+    """
     return transpose(input, dim0, dim1)
 
 
@@ -530,7 +582,27 @@ def movedim(input: Tensor, source: Ints, destination: Any) -> Tensor:
 
 
 def moveaxis(input: Tensor, source: Ints, destination: Any) -> Tensor:
-    """Move dimensions to other places; the order of the others does not change."""
+    """Move dimensions to other positions: `movedim` by another name.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    source : int or tuple of int
+        The dimensions.
+    destination : int or tuple of int
+        Their new positions.
+
+    Returns
+    -------
+    Tensor
+        A view of `input`; the other dimensions keep their order.
+
+    Examples
+    --------
+    >>> adjoint.moveaxis(adjoint.zeros(2, 3, 4), 0, -1).shape
+    adjoint.Size([3, 4, 2])
+    """
     return movedim(input, source, destination)
 
 

@@ -150,12 +150,76 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Replace random elements by the infimum of `selu`, and preserve mean and variance."""
+    """Replace elements at random by the least value of `selu`, keeping mean and variance.
+
+    What is dropped becomes ``-1.7581``, the limit of `selu`; an affine map of all elements then restores mean and
+    variance.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape, with mean 0 and variance 1.
+    p : float, default 0.5
+        Probability of an element to be dropped.
+    training : bool, default False
+        Whether to drop anything; if not, the input is returned.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> x = adjoint.randn(100, 100)
+    >>> y = adjoint.nn.functional.alpha_dropout(x, p=0.2, training=True)
+    >>> bool((y.std() - 1).abs() < 0.1)
+    True
+    """
     return drop_alpha(input, p, training, inplace, False)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Replace random channels by the infimum of `selu`, and preserve mean and variance."""
+    """Replace whole channels at random by the least value of `selu`, keeping mean and variance.
+
+    What is dropped becomes ``-1.7581``, the limit of `selu`; an affine map of all elements then restores mean and
+    variance.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, ...)``, with mean 0 and variance 1.
+    p : float, default 0.5
+        Probability of a channel to be dropped.
+    training : bool, default False
+        Whether to drop anything; if not, the input is returned.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> x = adjoint.randn(100, 100)
+    >>> y = adjoint.nn.functional.feature_alpha_dropout(x, p=0.2, training=True)
+    >>> bool((y.std() - 1).abs() < 0.1)
+    True
+    """
     return drop_alpha(input, p, training, inplace, True)
 
 
@@ -170,7 +234,38 @@ def _warn_of_rank(name: str, rank: int, right: tuple[int, int]) -> None:
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Replace whole channels of sequences (N, C, L) or (C, L) by zero with probability `p`."""
+    """Replace whole channels of sequences by zero with probability `p`, and scale the others by ``1 / (1 - p)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    p : float, default 0.5
+        Probability of a channel to become zero.
+    training : bool, default True
+        Whether to drop anything; if not, the input is returned.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(1, 100, 2)
+    >>> y = adjoint.nn.functional.dropout1d(x, p=0.5)
+    >>> y.unique()
+    tensor([0., 2.])
+    >>> adjoint.equal(adjoint.nn.functional.dropout1d(x, training=False), x)
+    True
+    """
     _check(p)
     rank = input.array.ndim
     if rank not in (2, 3):
@@ -186,7 +281,38 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Replace whole channels of images (N, C, H, W) by zero with probability `p`."""
+    """Replace whole channels of images by zero with probability `p`, and scale the others by ``1 / (1 - p)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    p : float, default 0.5
+        Probability of a channel to become zero.
+    training : bool, default True
+        Whether to drop anything; if not, the input is returned.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(1, 100, 2, 2)
+    >>> y = adjoint.nn.functional.dropout2d(x, p=0.5)
+    >>> y.unique()
+    tensor([0., 2.])
+    >>> adjoint.equal(adjoint.nn.functional.dropout2d(x, training=False), x)
+    True
+    """
     _check(p)
     _warn_of_rank("dropout2d", input.array.ndim, (3, 4))
     if input.array.ndim == 3:
@@ -199,7 +325,38 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Replace whole channels of volumes (N, C, D, H, W) by zero with probability `p`."""
+    """Replace whole channels of volumes by zero with probability `p`, and scale the others by ``1 / (1 - p)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    p : float, default 0.5
+        Probability of a channel to become zero.
+    training : bool, default True
+        Whether to drop anything; if not, the input is returned.
+    inplace : bool, default False
+        Whether to overwrite `input` with the result.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    ValueError
+        If `p` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(1, 100, 2, 2, 2)
+    >>> y = adjoint.nn.functional.dropout3d(x, p=0.5)
+    >>> y.unique()
+    tensor([0., 2.])
+    >>> adjoint.equal(adjoint.nn.functional.dropout3d(x, training=False), x)
+    True
+    """
     _check(p)
     rank = input.array.ndim
     _warn_of_rank("dropout3d", rank, (4, 5))

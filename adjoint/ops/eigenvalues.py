@@ -183,7 +183,27 @@ svdvals_p = parametric(_svdvals, batch="same")
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Out = None) -> Tensor:
-    """Compute the singular values, descending."""
+    """Compute the singular values, descending.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, (..., m, n).
+    driver : str, optional
+        Ignored, accepted for compatibility.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real, (..., min(m, n)), descending.
+
+    Examples
+    --------
+    >>> adjoint.linalg.svdvals(adjoint.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    tensor([3., 2.])
+    """
     check_matrices(A, "linalg.svdvals")
     from ..core import modes
 
@@ -377,6 +397,24 @@ def eig(input: Tensor, *, out: Out = None) -> Any:
 
 
 def eigvals(input: Tensor, *, out: Out = None) -> Tensor:
-    """Compute the eigenvalues of square matrices, complex."""
+    """Return the eigenvalues of square matrices, complex.
+
+    Parameters
+    ----------
+    input : Tensor
+        Square matrices, (..., n, n).
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex, (..., n), in no particular order.
+
+    Examples
+    --------
+    >>> adjoint.linalg.eigvals(adjoint.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j])
+    """
     check_square(input, "linalg.eigvals")
     return into(out, eig_p(input)[0])

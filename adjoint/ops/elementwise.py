@@ -477,7 +477,27 @@ def _rounded(mode: str) -> Any:
 
 
 def floor_divide(input: Tensor, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Divide and round down."""
+    """Divide and round down.
+
+    Parameters
+    ----------
+    input : Tensor
+        Dividend.
+    other : Tensor or number
+        Divisor, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.floor_divide(adjoint.tensor([7, -7]), 2)
+    tensor([ 3, -4])
+    """
     return into(out, div_floor_p(input, other))
 
 
@@ -488,7 +508,29 @@ def rfloordiv(input: Tensor, other: Tensor | Number) -> Tensor:
 
 
 def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Out = None) -> Tensor:
-    """Return the remainder of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
+    """Return the remainder of the division that rounds down, as Python's ``%``.
+
+    It has the sign of `other`; `fmod` has that of `input`.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        Dividend.
+    other : Tensor or number
+        Divisor, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.remainder(adjoint.tensor([7, -7]), 3)
+    tensor([1, 2])
+    """
     require_any(input, other, "remainder")
     return into(out, remainder_p(input, other))
 
@@ -877,8 +919,62 @@ exp_ = inplace(
     tensor([1.0000, 2.7183])
     """,
 )
-log_, exp2_, expm1_ = inplace(log_p), inplace(exp2_p), inplace(expm1_p)
-log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log1p_p), inplace(sigmoid_p)
+log_ = inplace(
+    log_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.log_()
+    tensor([0.0000, 0.6931])
+    """,
+)
+exp2_ = inplace(
+    exp2_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.exp2_()
+    tensor([1., 2.])
+    """,
+)
+expm1_ = inplace(
+    expm1_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.expm1_()
+    tensor([0.0000, 1.7183])
+    """,
+)
+log2_ = inplace(
+    log2_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 8.0])
+    >>> x.log2_()
+    tensor([0., 3.])
+    """,
+)
+log10_ = inplace(
+    log10_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.log10_()
+    tensor([0.0000, 0.3010])
+    """,
+)
+log1p_ = inplace(
+    log1p_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.log1p_()
+    tensor([0.0000, 0.6931])
+    """,
+)
+sigmoid_ = inplace(
+    sigmoid_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.sigmoid_()
+    tensor([0.5000, 0.7311])
+    """,
+)
 
 
 @public(exp_p)
@@ -929,7 +1025,25 @@ def log(input: Tensor, *, out: Out = None) -> Tensor:
 
 @public(exp2_p)
 def exp2(input: Tensor, *, out: Out = None) -> Tensor:
-    """Raise 2 to each element."""
+    """Raise 2 to the power of each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.exp2(adjoint.tensor([0.0, 1.0, 3.0]))
+    tensor([1., 2., 8.])
+    """
 
 
 @public(expm1_p)

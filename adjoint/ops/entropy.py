@@ -508,7 +508,37 @@ def linear_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """Return the cross entropy of ``linear(input, linear_weight, linear_bias)`` and `target`.
 
-    `options`, torch's ways to save memory, change nothing here.
+    Parameters
+    ----------
+    input : Tensor
+        Features, (N, D) or (D,).
+    linear_weight : Tensor
+        Weight of the layer, (C, D).
+    target : Tensor
+        Classes, as of `cross_entropy`.
+    linear_bias : Tensor, optional
+        Bias of the layer, (C,).
+    weight : Tensor, optional
+        Factor of each class, (C,).
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+    ignore_index : int, optional
+        Targets of this value add nothing to the loss.
+    label_smoothing : float, default 0.0
+        Share of the target that is spread evenly over all classes, from 0 to 1.
+    options : object, optional
+        Accepted for compatibility: ways to save memory, which change nothing here.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per sample.
+
+    Examples
+    --------
+    >>> x, weight = adjoint.eye(2), adjoint.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    >>> adjoint.nn.functional.linear_cross_entropy(x, weight, adjoint.tensor([0, 1]))
+    tensor(0.5514)
     """
     shape = tuple(linear_weight.array.shape)
     if input.array.ndim not in (1, 2):

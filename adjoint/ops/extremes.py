@@ -223,7 +223,31 @@ def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Out = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the smallest and the largest element, of all or along `dim`."""
+    """Find the smallest and the largest element, of all or along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension to reduce; all by default.
+    keepdim : bool, default False
+        Whether `dim` stays, with size 1.
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (min, max).
+
+    Examples
+    --------
+    >>> adjoint.aminmax(adjoint.tensor([[3.0, 1.0], [2.0, 5.0]]), dim=1)
+    adjoint.return_types.aminmax(
+    min=tensor([1., 2.]),
+    max=tensor([3., 5.]))
+    """
     dim, keepdim = either(dim, axis), keepdims or keepdim
     if dim is None and input.array.size == 0:
         raise RuntimeError(
@@ -636,7 +660,29 @@ def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the median of the elements that are not NaN; with `dim`, values and indices."""
+    """Find the median of the elements that are not NaN; with `dim` values and indices.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension to reduce; all by default.
+    keepdim : bool, default False
+        Whether `dim` stays, with size 1.
+    out : Tensor or tuple of Tensor, optional
+        Tensor, or two with `dim`, to write the result to.
+
+    Returns
+    -------
+    Tensor or namedtuple of Tensor
+        The median, of an even number the lower one; with `dim` (values, indices).
+
+    Examples
+    --------
+    >>> adjoint.nanmedian(adjoint.tensor([1.0, float("nan"), 3.0, 2.0]))
+    tensor(2.)
+    """
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
@@ -682,7 +728,31 @@ def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Out | Outs = None, axis: int | None = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the most frequent element along `dim` and the index of one occurrence."""
+    """Find the most frequent element along `dim`, and an index of it.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, default -1
+        Dimension to reduce.
+    keepdim : bool, default False
+        Whether `dim` stays, with size 1.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (values, indices); of equally frequent elements the smallest.
+
+    Examples
+    --------
+    >>> adjoint.mode(adjoint.tensor([1, 2, 2, 3]))
+    adjoint.return_types.mode(
+    values=tensor(2),
+    indices=tensor(2))
+    """
     dim, keepdim = either(dim, axis, -1), keepdims or keepdim
     return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
 
@@ -739,7 +809,33 @@ def nanquantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None, axis: int | None = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return quantiles of the elements that are not NaN."""
+    """Find quantiles of the elements that are not NaN.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    q : float or Tensor
+        Probability or several, from 0 to 1.
+    dim : int, optional
+        Dimension to reduce; all by default.
+    keepdim : bool, default False
+        Whether `dim` stays, with size 1.
+    interpolation : str, default "linear"
+        Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        The quantile; a new first dimension if `q` is 1-D.
+
+    Examples
+    --------
+    >>> adjoint.nanquantile(adjoint.tensor([1.0, float("nan"), 3.0]), 0.5)
+    tensor(2.)
+    """
     dim, keepdim = either(dim, axis), keepdims or keepdim
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 

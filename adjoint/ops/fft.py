@@ -360,7 +360,40 @@ def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform half of a signal that equals its mirrored conjugate to real frequencies."""
+    """Return the real spectrum of a signal that equals its mirrored conjugate, from half of it.
+
+    ``hfft(x, n) == irfft(x.conj(), n) * n``
+
+    Parameters
+    ----------
+    input : Tensor
+        Half of the signal, complex, of size m along `dim`.
+    n : int, optional
+        Length of the result; by default ``2 * (m - 1)``. Give it if the length is odd.
+    dim : int, default -1
+        Dimension to transform.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by nothing, by ``sqrt(n)`` or by n.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real, of size n along `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        If the length is below 1, or `norm` is another word.
+    IndexError
+        If `dim` is out of range.
+
+    Examples
+    --------
+    >>> adjoint.fft.hfft(adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor([ 8., -2.,  0., -2.])
+    """
     dim = dim if axis is None else either(dim, axis, -1)
     x = _complex(input, "hfft")
     axis = _only_axis(x, dim, n)
@@ -371,7 +404,40 @@ def ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Transform real frequencies to half of a signal that equals its mirrored conjugate."""
+    """Return the inverse of `hfft`: half of a signal that equals its mirrored conjugate.
+
+    ``ihfft(x, n) == rfft(x, n).conj() / n``
+
+    Parameters
+    ----------
+    input : Tensor
+        Real frequencies.
+    n : int, optional
+        Length to which the input is truncated or padded with zeros first; by default its size along `dim`.
+    dim : int, default -1
+        Dimension to transform.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by n, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex, of size ``n // 2 + 1`` along `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        If the length is below 1, or `norm` is another word.
+    IndexError
+        If `dim` is out of range.
+
+    Examples
+    --------
+    >>> adjoint.fft.ihfft(adjoint.tensor([1.0, 2.0, 3.0, 2.0])).real
+    tensor([ 2.0000, -0.5000,  0.0000])
+    """
     dim = dim if axis is None else either(dim, axis, -1)
     x = _real(input, "ihfft")
     axis = _only_axis(x, dim, n)
@@ -393,7 +459,38 @@ def fftn(
     input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
-    """Transform along several dims, all of them unless `dim` or `s` says which, to frequencies."""
+    """Return the discrete Fourier transform along several dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real or complex.
+    s : int or tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : int or tuple of int, optional
+        Dimensions to transform; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by nothing, by ``sqrt(n)`` or by n, the number of transformed elements.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex.
+
+    Raises
+    ------
+    RuntimeError
+        If dimensions repeat, a size is below 1, or `norm` is another word.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.fftn(x)
+    tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """
     dim = dim if axis is None else either(dim, axis)
     return into(out, _several(input, s, dim, norm, False, "fftn"))
 
@@ -402,7 +499,38 @@ def ifftn(
     input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
-    """Transform along several dims from frequencies."""
+    """Return the inverse of `fftn`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real or complex.
+    s : int or tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : int or tuple of int, optional
+        Dimensions to transform; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by n, the number of transformed elements, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex.
+
+    Raises
+    ------
+    RuntimeError
+        If dimensions repeat, a size is below 1, or `norm` is another word.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.ifftn(adjoint.fft.fftn(x))
+    tensor([[1.+0.j, 2.+0.j],
+            [3.+0.j, 4.+0.j]])
+    """
     dim = dim if axis is None else either(dim, axis)
     return into(out, _several(input, s, dim, norm, True, "ifftn"))
 
@@ -411,7 +539,38 @@ def rfftn(
     input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
-    """Transform real values along several dims; the last one's negative frequencies are left out."""
+    """Return the discrete Fourier transform of real values along several dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real.
+    s : int or tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : int or tuple of int, optional
+        Dimensions to transform; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by nothing, by ``sqrt(n)`` or by n, the number of transformed elements.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex; the last dimension has size ``n // 2 + 1``, without its negative frequencies.
+
+    Raises
+    ------
+    RuntimeError
+        If dimensions repeat, a size is below 1, or `norm` is another word.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.rfftn(x)
+    tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """
     dim = dim if axis is None else either(dim, axis)
     x = _real(input, "rfftn")
     axes, sizes = _axes(x, s, dim)
@@ -428,7 +587,38 @@ def irfftn(
     input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
-    """Transform along several dims from frequencies, the last one's being those that are not negative."""
+    """Return the inverse of `rfftn`: real values of half a spectrum.
+
+    Parameters
+    ----------
+    input : Tensor
+        Half a spectrum, as `rfftn` returns it.
+    s : int or tuple of int, optional
+        Sizes of the result; by default that of the last dimension is ``2 * (m - 1)`` for m frequencies.
+    dim : int or tuple of int, optional
+        Dimensions to transform; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by n, the number of transformed elements, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Raises
+    ------
+    RuntimeError
+        If dimensions repeat, a size is below 1, or `norm` is another word.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.irfftn(adjoint.fft.rfftn(x))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     dim = dim if axis is None else either(dim, axis)
     x = _complex(input, "irfftn")
     axes, sizes = _axes(x, s, dim)
@@ -445,7 +635,38 @@ def hfftn(
     input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
-    """Transform half of a mirrored signal along several dims to real frequencies."""
+    """Return the real spectrum along several dimensions of half a signal, the other half being its mirrored conjugate.
+
+    Parameters
+    ----------
+    input : Tensor
+        Half of a signal that equals its mirrored conjugate.
+    s : int or tuple of int, optional
+        Sizes of the result; by default that of the last dimension is ``2 * (m - 1)`` for m frequencies.
+    dim : int or tuple of int, optional
+        Dimensions to transform; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by nothing, by ``sqrt(n)`` or by n, the number of transformed elements.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Raises
+    ------
+    RuntimeError
+        If dimensions repeat, a size is below 1, or `norm` is another word.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.hfftn(x)
+    tensor([[10., -2.],
+            [-4.,  0.]])
+    """
     dim = dim if axis is None else either(dim, axis)
     x = _complex(input, "hfftn")
     axes, sizes = _axes(x, s, dim)
@@ -462,7 +683,38 @@ def ihfftn(
     input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None, *, out: Out = None,
     axis: Dims = None,
 ) -> Tensor:  # fmt: skip
-    """Transform real frequencies along several dims to half of a mirrored signal."""
+    """Return the inverse of `hfftn`: half of a signal that equals its mirrored conjugate.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real.
+    s : int or tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : int or tuple of int, optional
+        Dimensions to transform; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}, optional
+        Divide by n, the number of transformed elements, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex; the last dimension has size ``n // 2 + 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If dimensions repeat, a size is below 1, or `norm` is another word.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.ihfftn(x).real
+    tensor([[ 2.5000, -0.5000],
+            [-1.0000,  0.0000]])
+    """
     dim = dim if axis is None else either(dim, axis)
     x = _real(input, "ihfftn")
     axes, sizes = _axes(x, s, dim)
@@ -490,12 +742,192 @@ def _two(several: Callable[..., Tensor], name: str, doc: str) -> Kernel:
     return transform
 
 
-fft2 = _two(fftn, "fft2", "Transform along two dims, the last ones, to frequencies.")
-ifft2 = _two(ifftn, "ifft2", "Transform along two dims, the last ones, from frequencies.")
-rfft2 = _two(rfftn, "rfft2", "Transform real values along two dims, the last ones, to half a spectrum.")
-irfft2 = _two(irfftn, "irfft2", "Transform half a spectrum along two dims, the last ones, to real values.")
-hfft2 = _two(hfftn, "hfft2", "Transform half of a mirrored signal along two dims to real frequencies.")
-ihfft2 = _two(ihfftn, "ihfft2", "Transform real frequencies along two dims to half of a mirrored signal.")
+fft2 = _two(
+    fftn,
+    "fft2",
+    """Return the discrete Fourier transform along two dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real or complex. At least two dimensions.
+    s : tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : tuple of int, default (-2, -1)
+        Dimensions to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by nothing, by ``sqrt(n)`` or by n, the number of transformed elements.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.fft2(x)
+    tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """,
+)
+ifft2 = _two(
+    ifftn,
+    "ifft2",
+    """Return the inverse of `fft2`, along two dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real or complex. At least two dimensions.
+    s : tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : tuple of int, default (-2, -1)
+        Dimensions to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by n, the number of transformed elements, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.ifft2(adjoint.fft.fft2(x))
+    tensor([[1.+0.j, 2.+0.j],
+            [3.+0.j, 4.+0.j]])
+    """,
+)
+rfft2 = _two(
+    rfftn,
+    "rfft2",
+    """Return the discrete Fourier transform of real values along two dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real. At least two dimensions.
+    s : tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : tuple of int, default (-2, -1)
+        Dimensions to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by nothing, by ``sqrt(n)`` or by n, the number of transformed elements.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex; the last dimension has size ``n // 2 + 1``, without its negative frequencies.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.rfft2(x)
+    tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """,
+)
+irfft2 = _two(
+    irfftn,
+    "irfft2",
+    """Return the inverse of `rfft2` along two dimensions: real values of half a spectrum.
+
+    Parameters
+    ----------
+    input : Tensor
+        Half a spectrum, as `rfft2` returns it. At least two dimensions.
+    s : tuple of int, optional
+        Sizes of the result; by default that of the last dimension is ``2 * (m - 1)`` for m frequencies.
+    dim : tuple of int, default (-2, -1)
+        Dimensions to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by n, the number of transformed elements, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.irfft2(adjoint.fft.rfft2(x))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """,
+)
+hfft2 = _two(
+    hfftn,
+    "hfft2",
+    """Return the real spectrum along two dimensions of half a signal, the other half being its mirrored conjugate.
+
+    Parameters
+    ----------
+    input : Tensor
+        Half of a signal that equals its mirrored conjugate. At least two dimensions.
+    s : tuple of int, optional
+        Sizes of the result; by default that of the last dimension is ``2 * (m - 1)`` for m frequencies.
+    dim : tuple of int, default (-2, -1)
+        Dimensions to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by nothing, by ``sqrt(n)`` or by n, the number of transformed elements.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.hfft2(x)
+    tensor([[10., -2.],
+            [-4.,  0.]])
+    """,
+)
+ihfft2 = _two(
+    ihfftn,
+    "ihfft2",
+    """Return the inverse of `hfft2` along two dimensions: half of a signal that equals its mirrored conjugate.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real. At least two dimensions.
+    s : tuple of int, optional
+        Sizes to which the dimensions are truncated or padded with zeros first; -1 leaves a size as it is.
+    dim : tuple of int, default (-2, -1)
+        Dimensions to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Divide by n, the number of transformed elements, by ``sqrt(n)`` or by nothing.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Complex; the last dimension has size ``n // 2 + 1``.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.fft.ihfft2(x).real
+    tensor([[ 2.5000, -0.5000],
+            [-1.0000,  0.0000]])
+    """,
+)
 
 # --- Frequencies ----------------------------------------------------------------------------------
 
@@ -518,12 +950,36 @@ def fftfreq(
     n: int, d: float = 1.0, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the frequencies of ``fft`` for `n` values at distance `d`.
+    """Return the frequencies of the results of `fft`.
+
+    Parameters
+    ----------
+    n : int
+        Number of values.
+    d : float, default 1.0
+        Distance between values.
+    out : Tensor, optional
+        Tensor to write the result to.
+    dtype : dtype, optional
+        Data type of the result.
+    layout : layout, optional
+        Memory layout, strided.
+    device : device, optional
+        Device of the result.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded.
+
+    Returns
+    -------
+    Tensor
+        (n,): ``[0, 1, ..., -2, -1] / (n * d)``, 0 first, the negative ones last.
 
     Examples
     --------
     >>> adjoint.fft.fftfreq(4)
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    >>> adjoint.fft.fftfreq(5, d=0.1)
+    tensor([ 0.,  2.,  4., -4., -2.])
     """
     half = (n + 1) // 2
     return _frequencies(
@@ -535,7 +991,35 @@ def rfftfreq(
     n: int, d: float = 1.0, *, out: Out = None, dtype: DTypeArg = None, layout: LayoutArg = None,
     device: DeviceLike = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the frequencies of ``rfft`` for `n` values at distance `d`."""
+    """Return the frequencies of the results of `rfft`.
+
+    Parameters
+    ----------
+    n : int
+        Number of values.
+    d : float, default 1.0
+        Distance between values.
+    out : Tensor, optional
+        Tensor to write the result to.
+    dtype : dtype, optional
+        Data type of the result.
+    layout : layout, optional
+        Memory layout, strided.
+    device : device, optional
+        Device of the result.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded.
+
+    Returns
+    -------
+    Tensor
+        (n // 2 + 1,): ``[0, 1, ..., n // 2] / (n * d)``.
+
+    Examples
+    --------
+    >>> adjoint.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
     return _frequencies(np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad, out)
 
 
@@ -546,14 +1030,50 @@ def _shift_dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
 
 
 def fftshift(input: Tensor, dim: Dims = None, *, axis: Dims = None) -> Tensor:
-    """Move frequency 0 from the front to the middle."""
+    """Move frequency 0 from the front to the middle.
+
+    Parameters
+    ----------
+    input : Tensor
+        Frequencies, in the order of `fftfreq`.
+    dim : int or tuple of int, optional
+        Dimensions to reorder; all by default.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`, the negative frequencies first.
+
+    Examples
+    --------
+    >>> adjoint.fft.fftshift(adjoint.fft.fftfreq(4))
+    tensor([-0.5000, -0.2500,  0.0000,  0.2500])
+    """
     dim = dim if axis is None else either(dim, axis)
     dims = _shift_dims(input, dim)
     return input.roll(tuple(input.array.shape[d] // 2 for d in dims), dims)
 
 
 def ifftshift(input: Tensor, dim: Dims = None, *, axis: Dims = None) -> Tensor:
-    """Move frequency 0 from the middle to the front."""
+    """Move frequency 0 from the middle to the front: the inverse of `fftshift`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Frequencies in ascending order.
+    dim : int or tuple of int, optional
+        Dimensions to reorder; all by default.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`, in the order of `fftfreq`.
+
+    Examples
+    --------
+    >>> adjoint.fft.ifftshift(adjoint.fft.fftshift(adjoint.fft.fftfreq(4)))
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
     dim = dim if axis is None else either(dim, axis)
     dims = _shift_dims(input, dim)
     return input.roll(tuple((input.array.shape[d] + 1) // 2 for d in dims), dims)

@@ -39,19 +39,80 @@ gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
 
 
 def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Return the absolute value of `input` with the sign of `other`."""
+    """Return the absolute values of `input` with the signs of `other`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.copysign(adjoint.tensor([1.0, -2.0]), adjoint.tensor([-0.0, 3.0]))
+    tensor([-1.,  2.])
+    """
     require_tensor(input, "input", "copysign")
     return into(out, copysign_p(input, other))
 
 
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the next floating-point number after `input` in the direction of `other`."""
+    """Return the next floating-point number after `input` towards `other`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor(1.0)
+    >>> adjoint.nextafter(x, adjoint.tensor(2.0)) - x == adjoint.finfo(adjoint.float32).eps
+    tensor(True)
+    """
     require_pair(input, other, "nextafter")
     return into(out, nextafter_p(input, other))
 
 
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 0 below zero, 1 above it and `values` at it."""
+    """Return 0 for negative elements, 1 for positive ones and `values` at 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    values : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.heaviside(adjoint.tensor([-1.0, 0.0, 2.0]), adjoint.tensor(0.5))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     _check_heaviside(input, values, "heaviside")
     return into(out, heaviside_p(input, values))
 
@@ -69,19 +130,79 @@ def _check_heaviside(input: Tensor, values: Tensor, op: str) -> None:
 
 
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the greatest common divisor of integers."""
+    """Return the greatest common divisor.
+
+    Parameters
+    ----------
+    input : Tensor
+        Integers.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape. Never negative.
+
+    Examples
+    --------
+    >>> adjoint.gcd(adjoint.tensor([12, -4]), adjoint.tensor([8, 6]))
+    tensor([4, 2])
+    """
     require_pair(input, other, "gcd")
     return into(out, gcd_p(input, other))
 
 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the least common multiple of integers."""
+    """Return the least common multiple.
+
+    Parameters
+    ----------
+    input : Tensor
+        Integers.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape. Never negative.
+
+    Examples
+    --------
+    >>> adjoint.lcm(adjoint.tensor([4, 6]), adjoint.tensor([6, 0]))
+    tensor([12,  0])
+    """
     require_pair(input, other, "lcm")
     return into(out, lcm_p(input, other))
 
 
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Multiply `input` by 2 to the power of `other`."""
+    """Return ``input * 2**other``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.ldexp(adjoint.tensor([1.0, 3.0]), adjoint.tensor([3, -1]))
+    tensor([8.0000, 1.5000])
+    """
     require_pair(input, other, "ldexp")
     found = mul_p(input, _powers_of_2(other, input.dtype.category))
     if input.dtype.category > 1 > other.dtype.category - 1 and found.dtype != input.dtype:
@@ -123,6 +244,24 @@ class Frexp(NamedTuple):
 
 
 def frexp(input: Tensor, *, out: Out = None) -> Any:
-    """Split into mantissa and exponent: ``input == mantissa * 2**exponent``."""
+    """Return mantissa and exponent: ``input = mantissa * 2**exponent``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (mantissa, exponent): absolute values from 0.5 to 1, and int32.
+
+    Examples
+    --------
+    >>> adjoint.frexp(adjoint.tensor([1.0, 6.0])).mantissa
+    tensor([0.5000, 0.7500])
+    """
     result = Frexp(*frexp_p(input))
     return result if out is None else Frexp(*(into(o, r) for o, r in zip(out, result, strict=True)))

@@ -180,7 +180,30 @@ def gather(
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, out: Out = None, axis: int | None = None
 ) -> Tensor:
-    """Pick along `dim` by indices that broadcast against `input`; without `dim`, of all elements in a row."""
+    """Pick elements along `dim` by index, as `argsort` returns them.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    indices : Tensor
+        int64, broadcast with `input` except along `dim`.
+    dim : int, optional
+        Dimension to pick along; the flattened input by default.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        ``out[i, j] = input[indices[i, j], j]`` for ``dim=0``.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[3, 1, 2]])
+    >>> adjoint.take_along_dim(x, x.argsort(1), dim=1)
+    tensor([[1, 2, 3]])
+    """
     dim = dim if axis is None else either(dim, axis)
     check_index(indices, "take_along_dim")
     if dim is None:
@@ -234,6 +257,20 @@ def _take_batch(x: Value, i: Value) -> Value:
 
 def take(input: Tensor, index: Tensor, *, out: Out = None) -> Tensor:
     """Pick elements as if `input` had one dimension; the result has the shape of `index`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    index : Tensor
+        Positions in the flattened input, int64.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `index`.
 
     Examples
     --------

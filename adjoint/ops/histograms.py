@@ -26,7 +26,31 @@ __all__ = ["bincount", "hash_tensor", "histc", "histogram", "histogramdd"]
 
 @looped
 def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
-    """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
+    """Count the elements in bins of equal width between `min` and `max`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    bins : int, default 100
+        Number of bins.
+    min : number, default 0
+        Lower limit; if it equals `max`, the limits are the least and largest element.
+    max : number, default 0
+        Upper limit; elements beyond the limits are not counted.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        (bins,), of the dtype of `input`.
+
+    Examples
+    --------
+    >>> adjoint.histc(adjoint.tensor([1.0, 2.0, 1.0, 3.0]), bins=3, min=1, max=4)
+    tensor([2., 1., 1.])
+    """
     note_read("histc", input, min, max)
     a = input.array
     if a.dtype.kind in "biuc":
@@ -109,7 +133,33 @@ def histogram(
     density: bool = False,
     out: Out = None,
 ) -> Any:
-    """Count the elements in bins: so many equal ones, or between the given edges."""
+    """Count the elements in bins, equal ones or between given edges.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    bins : int or Tensor, default 100
+        Number of bins, or their edges, ascending.
+    range : tuple of float, optional
+        Limits of the bins; by default the least and largest element.
+    weight : Tensor, optional
+        How much each element counts.
+    density : bool, default False
+        Whether to divide by the total and the widths, so that the integral is 1.
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (hist, bin_edges).
+
+    Examples
+    --------
+    >>> adjoint.histogram(adjoint.tensor([1.0, 2.0, 1.0]), bins=2, range=(0.0, 4.0)).hist
+    tensor([2., 1.])
+    """
     edges = [bins] if isinstance(bins, TensorBase) else [index_of(bins, "bins", "histogram")]
     flat = reshape_p(input, (-1, 1))
     hist, found = _histogram("histogram", flat, edges, range, weight, density)

@@ -360,7 +360,23 @@ def _all_indexes(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, t
 
 @autocasting
 def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
-    """Return `input` with `values` written (or added) at index tensors.
+    """Return `input` with `values` written, or added, at index tensors.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    indices : tuple of Tensor
+        One index tensor per dimension, int64, or bool masks.
+    values : Tensor
+        Broadcast to the shape of the indices.
+    accumulate : bool, default False
+        Whether to add, also where an index repeats.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
 
     Examples
     --------

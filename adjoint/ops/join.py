@@ -212,7 +212,27 @@ def concat(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: in
 
 
 def concatenate(tensors: Sequence[Tensor], dim: int = 0, *, out: Out = None, axis: int | None = None) -> Tensor:
-    """Join tensors along an existing dimension."""
+    """Join tensors along an existing dimension: `cat` by another name.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of equal sizes but for `dim`.
+    dim : int, default 0
+        Dimension to join along.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        The sizes of `dim` are added.
+
+    Examples
+    --------
+    >>> adjoint.concatenate([adjoint.tensor([1, 2]), adjoint.tensor([3])])
+    tensor([1, 2, 3])
+    """
     return cat(tensors, dim, out=out, axis=axis)
 
 
@@ -312,17 +332,74 @@ def vstack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
 
 
 def row_stack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
-    """Join tensors below each other; vectors are rows."""
+    """Join tensors below each other, vectors as rows: `vstack` by another name.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of equal sizes but for the first dimension.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        At least two dimensions.
+
+    Examples
+    --------
+    >>> adjoint.row_stack([adjoint.tensor([1, 2]), adjoint.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
     return vstack(tensors, out=out)
 
 
 def dstack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
-    """Join tensors along the third dimension."""
+    """Join tensors along the third dimension.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of equal sizes but for the third dimension; they get missing dimensions as of `atleast_3d`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        At least three dimensions.
+
+    Examples
+    --------
+    >>> adjoint.dstack([adjoint.tensor([1, 2]), adjoint.tensor([3, 4])])
+    tensor([[[1, 3],
+             [2, 4]]])
+    """
     return cat(atleast_3d(_some(tensors, "dstack")), 2, out=out)
 
 
 def column_stack(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
-    """Join tensors side by side; vectors are columns."""
+    """Join tensors side by side, vectors as columns.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of equal sizes but for the second dimension.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        At least two dimensions.
+
+    Examples
+    --------
+    >>> adjoint.column_stack([adjoint.tensor([1, 2]), adjoint.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
     xs = _some(tensors, "column_stack")
     return cat([reshape(x, -1, 1) if x.array.ndim <= 1 else x for x in xs], 1, out=out)
 
@@ -523,7 +600,27 @@ def _split_method(input: Tensor, split_size: Any, dim: int = 0) -> Any:
 
 
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int | None = None) -> Any:
-    """Split along `dim` into views of the given sizes."""
+    """Split along `dim` into views of the given sizes.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    split_sizes : tuple of int
+        They add up to the size of `dim`.
+    dim : int, default 0
+        Dimension to split.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`.
+
+    Examples
+    --------
+    >>> adjoint.split_with_sizes(adjoint.arange(5), [2, 3])
+    (tensor([0, 1]), tensor([2, 3, 4]))
+    """
     dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -693,7 +790,29 @@ def hsplit(
     input: Tensor, indices_or_sections: Ints | None = None, *, sections: int | None = None,
     indices: Value | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Split into views side by side: along the only dimension of a vector, else along the second."""
+    """Split into views side by side: along dimension 1, or 0 of a vector.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    indices_or_sections : int or tuple of int, optional
+        Number of equal parts, or the indices at which to split.
+    sections : int, optional
+        The number of parts, by name.
+    indices : tuple of int, optional
+        The indices, by name.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`.
+
+    Examples
+    --------
+    >>> adjoint.hsplit(adjoint.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
     return _split_along(
         input, _given(indices_or_sections, sections, indices), 0 if input.array.ndim == 1 else 1, "hsplit", 1
     )
@@ -703,7 +822,29 @@ def vsplit(
     input: Tensor, indices_or_sections: Ints | None = None, *, sections: int | None = None,
     indices: Value | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Split into views below each other."""
+    """Split into views below each other: along dimension 0.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least two dimensions.
+    indices_or_sections : int or tuple of int, optional
+        Number of equal parts, or the indices at which to split.
+    sections : int, optional
+        The number of parts, by name.
+    indices : tuple of int, optional
+        The indices, by name.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`.
+
+    Examples
+    --------
+    >>> adjoint.vsplit(adjoint.arange(4).reshape(2, 2), 2)
+    (tensor([[0, 1]]), tensor([[2, 3]]))
+    """
     return _split_along(input, _given(indices_or_sections, sections, indices), 0, "vsplit", 2)
 
 
@@ -711,7 +852,29 @@ def dsplit(
     input: Tensor, indices_or_sections: Ints | None = None, *, sections: int | None = None,
     indices: Value | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Split into views along the third dimension."""
+    """Split into views along dimension 2.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least three dimensions.
+    indices_or_sections : int or tuple of int, optional
+        Number of equal parts, or the indices at which to split.
+    sections : int, optional
+        The number of parts, by name.
+    indices : tuple of int, optional
+        The indices, by name.
+
+    Returns
+    -------
+    tuple of Tensor
+        Views of `input`.
+
+    Examples
+    --------
+    >>> adjoint.dsplit(adjoint.arange(4).reshape(1, 1, 4), [1])
+    (tensor([[[0]]]), tensor([[[1, 2, 3]]]))
+    """
     return _split_along(input, _given(indices_or_sections, sections, indices), 2, "dsplit", 3)
 
 
@@ -806,6 +969,16 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """Return all tuples of one element of each vector, one per row.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Vectors.
+
+    Returns
+    -------
+    Tensor
+        (product of the sizes, number of vectors); a single vector is returned as it is.
 
     Examples
     --------

@@ -275,7 +275,32 @@ def inv(A: Tensor, *, out: Out = None) -> Tensor:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Out = None) -> Any:
-    """Invert square matrices, and return codes that mark failures instead of raising."""
+    """Invert square matrices, and tell where that failed instead of raising.
+
+    Parameters
+    ----------
+    A : Tensor
+        Square matrices, (..., n, n).
+    check_errors : bool, default False
+        Whether to raise for a singular matrix all the same.
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (inverse, info): info is 0, or the order of the first pivot that is zero.
+
+    Examples
+    --------
+    >>> adjoint.linalg.inv_ex(adjoint.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    adjoint.return_types.linalg_inv_ex(
+    inverse=tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]]),
+    info=tensor(0, dtype=adjoint.int32))
+    >>> adjoint.linalg.inv_ex(adjoint.zeros(2, 2)).info
+    tensor(1, dtype=adjoint.int32)
+    """
     check_square(A, "linalg.inv")
     return outs(return_types.linalg_inv_ex, (inv_p(A, check_errors), _info(A)), out)
 
@@ -369,7 +394,33 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Out = None) -> Tensor
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Out = None) -> Any:
-    """Solve systems of equations, and return codes that mark failures instead of raising."""
+    """Solve systems of equations, and tell where that failed instead of raising.
+
+    Parameters
+    ----------
+    A : Tensor
+        Square matrices, (..., n, n).
+    B : Tensor
+        Right-hand sides, (..., n, k) or (..., n).
+    left : bool, default True
+        Whether to solve ``A @ X = B``; otherwise ``X @ A = B``.
+    check_errors : bool, default False
+        Whether to raise for a singular matrix all the same.
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (result, info): X, and 0 or the order of the first pivot that is zero.
+
+    Examples
+    --------
+    >>> adjoint.linalg.solve_ex(adjoint.tensor([[2.0, 0.0], [0.0, 4.0]]), adjoint.tensor([2.0, 4.0]))
+    adjoint.return_types.linalg_solve_ex(
+    result=tensor([1., 1.]),
+    info=tensor(0, dtype=adjoint.int32))
+    """
     return outs(return_types.linalg_solve_ex, (_solution(A, B, left, check_errors), _info(A)), out)
 
 
@@ -566,6 +617,23 @@ det_p = parametric(
 def det(A: Tensor, *, out: Out = None) -> Tensor:
     """Compute the determinant.
 
+    Parameters
+    ----------
+    A : Tensor
+        Square matrices, (..., n, n).
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Determinants, (...).
+
+    Raises
+    ------
+    RuntimeError
+        If the matrices are not square.
+
     Examples
     --------
     >>> adjoint.linalg.det(adjoint.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -599,6 +667,29 @@ slogdet_p: Any = parametric(
 
 
 def slogdet(A: Tensor, *, out: Out = None) -> Any:
-    """Compute the sign of the determinant and the logarithm of its size."""
+    """Compute the sign of the determinant and the logarithm of its size.
+
+    ``det = sign * exp(logabsdet)``, also where the determinant itself would overflow.
+
+    Parameters
+    ----------
+    A : Tensor
+        Square matrices, (..., n, n).
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (sign, logabsdet), each (...). Of singular matrices (0, -inf).
+
+    Examples
+    --------
+    >>> sign, log = adjoint.linalg.slogdet(adjoint.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    >>> sign, sign * log.exp()
+    (tensor(-1.), tensor(-6.))
+    >>> adjoint.linalg.slogdet(10 * adjoint.eye(100))[1]
+    tensor(230.2585)
+    """
     check_square(A, "linalg.slogdet")
     return outs(return_types.linalg_slogdet, slogdet_p(A), out)

@@ -408,7 +408,34 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average ``log(1 + exp(-target * input))``, the logistic loss of targets that are 1 or -1."""
+    """Average ``log(1 + exp(-target * input))``, the logistic loss of targets that are 1 or -1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Scores, of any shape.
+    target : Tensor
+        1 or -1, broadcast with `input`.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per element.
+
+    Examples
+    --------
+    >>> x, y = adjoint.tensor([2.0, -1.0]), adjoint.tensor([1.0, 1.0])
+    >>> adjoint.nn.functional.soft_margin_loss(x, y, reduction="none")
+    tensor([0.1269, 1.3133])
+    >>> adjoint.nn.functional.soft_margin_loss(x, y)
+    tensor(0.7201)
+    """
     code = reduction_of(reduction, size_average, reduce)
     require_tensor(target, "target", "soft_margin_loss")
     if input.array.shape != target.array.shape:
@@ -652,8 +679,41 @@ def poisson_nll_loss(
 ) -> Tensor:  # fmt: skip
     """Average the negative log likelihood of counts `target` under Poisson distributions of rate `input`.
 
-    With `log_input`, `input` is the logarithm of the rate; with `full`, Stirling's approximation of the
-    term that does not depend on `input` is added.
+    ``exp(input) - target * input``, or without `log_input` ``input - target * log(input + eps)``. With `full`,
+    Stirling's approximation ``target * log(target) - target + 0.5 * log(2 * pi * target)`` is added where `target` is
+    above 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Rates, or their logarithms, of any shape.
+    target : Tensor
+        Counts, broadcast with `input`.
+    log_input : bool, default True
+        Whether `input` is the logarithm of the rates.
+    full : bool, default False
+        Whether to add the approximation of the term that does not depend on `input`.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    eps : float, default 1e-08
+        Added to the rate before its logarithm is taken, without `log_input`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per element.
+
+    Examples
+    --------
+    >>> rate, count = adjoint.tensor([1.0, 4.0]), adjoint.tensor([2.0, 3.0])
+    >>> adjoint.nn.functional.poisson_nll_loss(rate.log(), count)
+    tensor(0.4206)
+    >>> adjoint.nn.functional.poisson_nll_loss(rate, count, log_input=False, reduction="none")
+    tensor([ 1.0000, -0.1589])
     """
     code = reduction_of(reduction, size_average, reduce)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
@@ -675,7 +735,41 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """Average the negative log likelihood of `target` under normal distributions of mean `input` and variance `var`.
 
-    Variances below `eps` count as `eps`; gradients pass by that.
+    ``0.5 * (log(var) + (input - target)**2 / var)``. Variances below `eps` count as `eps`; gradients pass through that
+    unchanged.
+
+    Parameters
+    ----------
+    input : Tensor
+        Means, of any shape.
+    target : Tensor
+        Observations, of the shape of `input` or with dimensions of size 1.
+    var : Tensor or float
+        Variances: of the shape of `input`, with a last dimension of size 1 or without it, or one number.
+    full : bool, default False
+        Whether to add the constant ``0.5 * log(2 * pi)``.
+    eps : float, default 1e-06
+        Least variance.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per element.
+
+    Raises
+    ------
+    ValueError
+        If a variance is negative, or its shape does not fit.
+
+    Examples
+    --------
+    >>> mean, seen = adjoint.tensor([0.0, 1.0]), adjoint.tensor([1.0, 1.0])
+    >>> adjoint.nn.functional.gaussian_nll_loss(mean, seen, adjoint.ones(2))
+    tensor(0.2500)
+    >>> adjoint.nn.functional.gaussian_nll_loss(mean, seen, adjoint.tensor([1.0, 4.0]), reduction="none")
+    tensor([0.5000, 0.6931])
     """
     if not isinstance(var, TensorBase | float):
         raise TypeError(f"gaussian_nll_loss(): argument 'var' must be Tensor or float, not {type(var).__name__}")

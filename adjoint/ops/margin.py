@@ -30,7 +30,38 @@ def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average distances where `target` is 1, and how far they are below `margin` where it is -1."""
+    """Average distances where `target` is 1, and how far they are below `margin` where it is -1.
+
+    ``input`` where `target` is 1, and ``max(0, margin - input)`` where it is -1.
+
+    Parameters
+    ----------
+    input : Tensor
+        Distances, of any shape.
+    target : Tensor
+        1 for pairs that are alike, -1 for others; broadcast with `input`.
+    margin : float, default 1.0
+        Distance from which pairs that differ cost nothing.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per element.
+
+    Examples
+    --------
+    >>> x, y = adjoint.tensor([0.5, 0.5, 2.0]), adjoint.tensor([1.0, -1.0, -1.0])
+    >>> adjoint.nn.functional.hinge_embedding_loss(x, y, reduction="none")
+    tensor([0.5000, 0.5000, 0.0000])
+    >>> adjoint.nn.functional.hinge_embedding_loss(x, y, reduction="sum")
+    tensor(1.)
+    """
     code = reduction_of(reduction, size_average, reduce)
     far = where_p(target != 1, clamp_min(margin - input, 0), 0)
     near = where_p(target != -1, input, 0)
@@ -42,7 +73,43 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average ``max(0, margin - target * (input1 - input2))``: the first should be larger where `target` is 1."""
+    """Average ``max(0, margin - target * (input1 - input2))``: the first should be larger where `target` is 1.
+
+    Parameters
+    ----------
+    input1 : Tensor
+        First scores.
+    input2 : Tensor
+        Second scores, broadcast with the first.
+    target : Tensor
+        1 where the first score should be larger, -1 where the second should.
+    margin : float, default 0
+        By how much it should be larger.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per pair.
+
+    Raises
+    ------
+    RuntimeError
+        If the three tensors do not have the same number of dimensions.
+
+    Examples
+    --------
+    >>> a, b = adjoint.tensor([3.0, 1.0]), adjoint.tensor([1.0, 2.0])
+    >>> adjoint.nn.functional.margin_ranking_loss(a, b, adjoint.ones(2), reduction="none")
+    tensor([0., 1.])
+    >>> adjoint.nn.functional.margin_ranking_loss(a, b, adjoint.ones(2), margin=1.0)
+    tensor(1.)
+    """
     code = reduction_of(reduction, size_average, reduce)
     ranks = {x.array.ndim for x in (input1, input2, target)}
     if len(ranks) > 1:
@@ -61,7 +128,36 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average ``1 - cos`` of pairs whose `target` is 1, and how far the cosine is above `margin` where it is -1."""
+    """Average ``1 - cos`` of pairs whose `target` is 1, and how far the cosine is above `margin` where it is -1.
+
+    Parameters
+    ----------
+    input1 : Tensor
+        Vectors, (N, D) or (D,).
+    input2 : Tensor
+        Vectors to compare them with, of the same shape.
+    target : Tensor
+        1 for pairs that are alike, -1 for others; (N,) or a scalar.
+    margin : float, default 0
+        Cosine up to which pairs that differ cost nothing, from -1 to 1.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per pair.
+
+    Examples
+    --------
+    >>> a, b = adjoint.tensor([[1.0, 0.0], [1.0, 0.0]]), adjoint.tensor([[0.0, 1.0], [2.0, 0.0]])
+    >>> adjoint.nn.functional.cosine_embedding_loss(a, b, adjoint.tensor([1.0, -1.0]), reduction="none")
+    tensor([1., 1.])
+    """
     code = reduction_of(reduction, size_average, reduce)
     rank = target.array.ndim
     if rank > 1:
@@ -100,7 +196,47 @@ def multi_margin_loss(
     input: Tensor, target: Tensor, p: Any = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average, over classes, how far each is from being `margin` below the labelled one, to the power `p`."""
+    """Average, over classes, how far each is from being `margin` below the labelled one, to the power `p`.
+
+    ``sum_c max(0, margin - input[target] + input[c])**p / C`` over the classes c other than `target`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Scores, (N, C) or (C,).
+    target : Tensor
+        Classes, (N,) or a scalar, int64.
+    p : int, default 1
+        Power, 1 or 2.
+    margin : float, default 1.0
+        By how much the score of the labelled class should be above the others.
+    weight : Tensor, optional
+        Factor for the samples of each class, (C,).
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per sample.
+
+    Raises
+    ------
+    ValueError
+        If `p` is neither 1 nor 2.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[0.1, 0.2, 0.9], [2.0, 0.0, 0.0]])
+    >>> adjoint.nn.functional.multi_margin_loss(x, adjoint.tensor([2, 0]), reduction="none")
+    tensor([0.1667, 0.0000])
+    >>> adjoint.nn.functional.multi_margin_loss(x, adjoint.tensor([2, 0]))
+    tensor(0.0833)
+    """
     code = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -145,7 +281,31 @@ def multilabel_margin_loss(
 ) -> Tensor:  # fmt: skip
     """Average how far each class outside the labels is from being 1 below each label.
 
-    The labels of a sample end at its first -1.
+    ``sum max(0, 1 - input[j] + input[c]) / C`` over the labels j and the classes c that are not labels.
+
+    Parameters
+    ----------
+    input : Tensor
+        Scores, (N, C) or (C,).
+    target : Tensor
+        Labels, of the shape of `input`, int64; those of a sample end at its first -1.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per sample.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[0.1, 0.2, 0.4, 0.8]])
+    >>> adjoint.nn.functional.multilabel_margin_loss(x, adjoint.tensor([[3, 0, -1, 1]]))
+    tensor(0.8500)
     """
     code = reduction_of(reduction, size_average, reduce)
     a, t = input.array, target.array
@@ -180,7 +340,36 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Average the logistic losses of all classes, each label being 0 or 1."""
+    """Average the logistic losses of all classes, each label being 0 or 1.
+
+    ``-(target * log(sigmoid(input)) + (1 - target) * log(sigmoid(-input)))``, the mean of all classes.
+
+    Parameters
+    ----------
+    input : Tensor
+        Scores, (N, C) or (C,).
+    target : Tensor
+        0 or 1 for each class, of the shape of `input`.
+    weight : Tensor, optional
+        Factor of each class, (C,).
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per sample.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[2.0, -1.0, 0.0]])
+    >>> adjoint.nn.functional.multilabel_soft_margin_loss(x, adjoint.tensor([[1.0, 0.0, 1.0]]))
+    tensor(0.3778)
+    """
     code = reduction_of(reduction, size_average, reduce)
     if not input.array.ndim:
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
@@ -196,6 +385,26 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False, *, keepdims: bool = False
 ) -> Tensor:
     """Measure the distance of vectors along the last dimension; `eps` is added to each difference.
+
+    ``(sum_d |x1[d] - x2[d] + eps|**p) ** (1 / p)``
+
+    Parameters
+    ----------
+    x1 : Tensor
+        Vectors, (N, D) or (D,).
+    x2 : Tensor
+        Vectors of the same size, broadcast with `x1`.
+    p : float, default 2.0
+        Power of the norm.
+    eps : float, default 1e-06
+        Added to each difference, so that the gradient at distance 0 is finite.
+    keepdim : bool, default False
+        Whether the last dimension stays, with size 1.
+
+    Returns
+    -------
+    Tensor
+        ``(N,)``, or ``(N, 1)`` with `keepdim`.
 
     Examples
     --------
@@ -215,7 +424,41 @@ def triplet_margin_loss(
 ) -> Tensor:  # fmt: skip
     """Average how far positives are from being `margin` nearer to the anchor than negatives.
 
-    With `swap`, the negative's distance is the smaller of those to the anchor and to the positive.
+    ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``, with the distance d of `pairwise_distance`.
+
+    Parameters
+    ----------
+    anchor : Tensor
+        Vectors, (N, D) or (D,).
+    positive : Tensor
+        Vectors that should be near, of the shape of `anchor`.
+    negative : Tensor
+        Vectors that should be far, of the shape of `anchor`.
+    margin : float, default 1.0
+        By how much the positive should be nearer.
+    p : float, default 2
+        Power of the norm.
+    eps : float, default 1e-06
+        Added to each difference.
+    swap : bool, default False
+        Whether the distance of the negative is the smaller of those to the anchor and to the positive.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per triple.
+
+    Examples
+    --------
+    >>> a, near, far = adjoint.zeros(1, 2), adjoint.tensor([[3.0, 4.0]]), adjoint.tensor([[0.0, 5.5]])
+    >>> adjoint.nn.functional.triplet_margin_loss(a, near, far)
+    tensor(0.5000)
     """
     code = reduction_of(reduction, size_average, reduce)
     if margin <= 0:
@@ -237,7 +480,38 @@ def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[..., Tensor] | None = None,
     margin: float = 1.0, swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Return the triplet loss with a distance of one's own; without one, with `pairwise_distance`."""
+    """Take the triplet loss with a distance of one's own; without one, with `pairwise_distance`.
+
+    Parameters
+    ----------
+    anchor : Tensor
+        Vectors, (N, D) or (D,).
+    positive : Tensor
+        Vectors that should be near, of the shape of `anchor`.
+    negative : Tensor
+        Vectors that should be far, of the shape of `anchor`.
+    distance_function : callable, optional
+        Called with two of the tensors, returns their distances; `pairwise_distance` without it.
+    margin : float, default 1.0
+        By how much the positive should be nearer.
+    swap : bool, default False
+        Whether the distance of the negative is the smaller of those to the anchor and to the positive.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Return the mean of the losses, their sum, or one loss per sample.
+
+    Returns
+    -------
+    Tensor
+        Scalar, or with ``reduction="none"`` one loss per triple.
+
+    Examples
+    --------
+    >>> a, near, far = adjoint.zeros(1, 2), adjoint.tensor([[1.0, 2.0]]), adjoint.tensor([[0.0, 2.5]])
+    >>> def city(x, y):
+    ...     return (x - y).abs().sum(-1)
+    >>> adjoint.nn.functional.triplet_margin_with_distance_loss(a, near, far, distance_function=city)
+    tensor(1.5000)
+    """
     code = reduction_of(reduction)
     distance = pairwise_distance if distance_function is None else distance_function
     if margin <= 0:

@@ -51,7 +51,26 @@ def inverse(input: Tensor, *, out: Out = None) -> Tensor:
 
 @autocasting
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """Compute the pseudoinverse."""
+    """Compute the pseudoinverse of a matrix.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, (..., m, n).
+    rcond : float, default 1e-15
+        Singular values below `rcond` times the largest count as 0.
+
+    Returns
+    -------
+    Tensor
+        (..., n, m).
+
+    Examples
+    --------
+    >>> adjoint.pinverse(adjoint.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
     return matrix_functions.pinv(input, rcond=rcond)
 
 
@@ -103,22 +122,102 @@ def logdet(input: Tensor) -> Tensor:
 
 
 def slogdet(input: Tensor) -> Any:
-    """Compute the sign of the determinant and the logarithm of its size."""
+    """Compute the sign of the determinant and the logarithm of its size.
+
+    Parameters
+    ----------
+    input : Tensor
+        Square matrices, (..., n, n).
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (sign, logabsdet) with ``det = sign * exp(logabsdet)``.
+
+    Examples
+    --------
+    >>> adjoint.slogdet(adjoint.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    adjoint.return_types.slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
+    """
     return return_types.slogdet(linalg.slogdet(input))
 
 
 def matrix_power(input: Tensor, n: int, *, out: Out = None) -> Tensor:
-    """Multiply square matrices by themselves `n` times."""
+    """Multiply square matrices by themselves `n` times.
+
+    Parameters
+    ----------
+    input : Tensor
+        Square matrices, (..., n, n).
+    n : int
+        Power; a negative one inverts the matrices first.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.matrix_power(adjoint.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
     return matrix_functions.matrix_power(input, n, out=out)
 
 
 def matrix_exp(input: Tensor) -> Tensor:
-    """Compute the exponential of square matrices."""
+    """Compute the exponential of square matrices.
+
+    ``sum_k input^k / k!``
+
+    Parameters
+    ----------
+    input : Tensor
+        Square matrices, (..., n, n).
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.matrix_exp(adjoint.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     return matrix_functions.matrix_exp(input)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Return the powers of each number of a vector, descending unless `increasing`."""
+    """Return the powers of each number of a vector, descending unless `increasing`.
+
+    Parameters
+    ----------
+    x : Tensor
+        Numbers, (n,).
+    N : int, optional
+        Number of powers; n by default.
+    increasing : bool, default False
+        Whether powers ascend.
+
+    Returns
+    -------
+    Tensor
+        (n, N).
+
+    Examples
+    --------
+    >>> adjoint.vander(adjoint.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
     if x.array.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     n = x.array.shape[0] if N is None else N
@@ -204,7 +303,28 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: O
 
 
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Out = None) -> Tensor:
-    """Invert matrices from their Cholesky factors."""
+    """Invert matrices from their Cholesky factors.
+
+    Parameters
+    ----------
+    input : Tensor
+        Cholesky factors, triangular, (..., n, n).
+    upper : bool, default False
+        Whether the factors are upper triangles.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Inverse of ``input @ input.mH``, or of ``input.mH @ input`` for upper triangles.
+
+    Examples
+    --------
+    >>> factor = adjoint.linalg.cholesky(adjoint.tensor([[4.0, 0.0], [0.0, 16.0]]))
+    >>> adjoint.cholesky_inverse(factor).diag()
+    tensor([0.2500, 0.0625])
+    """
     check_square(input, "cholesky_inverse", "A")
     n = input.array.shape[-1]
     found = cholesky_solve(expand_p(eye_like(input, n), tuple(input.array.shape)), input, upper)
@@ -212,12 +332,63 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Out = None) -> 
 
 
 def qr(input: Tensor, some: bool = True, *, out: Out = None) -> Any:
-    """Factor matrices into orthonormal columns and an upper triangle."""
+    """Factor matrices into orthonormal columns and an upper triangle.
+
+    See ``linalg.qr``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, (..., m, n).
+    some : bool, default True
+        Whether Q has ``min(m, n)`` columns; otherwise it is square.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (Q, R).
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> Q, R = adjoint.qr(A)
+    >>> adjoint.allclose(Q @ R, A)
+    True
+    """
     return outs(return_types.qr, decomposition.qr(input, "reduced" if some else "complete"), out)
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Out = None) -> Any:
-    """Factor matrices into ``U @ diag(S) @ V.mH``."""
+    """Factor matrices into ``U @ diag(S) @ V.mH``.
+
+    By an older convention: V rather than its conjugate transpose. See ``linalg.svd``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, (..., m, n).
+    some : bool, default True
+        Whether U and V have ``min(m, n)`` columns; otherwise they are square.
+    compute_uv : bool, default True
+        Whether to compute U and V; otherwise they are zeros.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (U, S, V), S descending.
+
+    Examples
+    --------
+    >>> U, S, V = adjoint.svd(adjoint.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    >>> S
+    tensor([3., 2.])
+    >>> adjoint.allclose(U @ adjoint.diag(S) @ V.mH, adjoint.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    True
+    """
     check_matrices(input, "linalg.svd")
     if not compute_uv:
         m, n = input.array.shape[-2:]
@@ -238,7 +409,37 @@ def triangular_solve(
     *,
     out: Out = None,
 ) -> Any:
-    """Solve ``A @ X = b`` with a triangular A, or with its transpose."""
+    """Solve ``A @ X = b`` with a triangular A, or with its transpose.
+
+    See ``linalg.solve_triangular``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Right-hand sides b, (..., n, k).
+    A : Tensor
+        Triangular matrices, (..., n, n).
+    upper : bool, default True
+        Whether A is an upper triangle.
+    transpose : bool, default False
+        Whether to take the transpose of A.
+    unitriangular : bool, default False
+        Whether the diagonal counts as ones.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (solution, cloned_coefficient): X and A.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[2.0, 1.0], [0.0, 4.0]])
+    >>> adjoint.triangular_solve(adjoint.tensor([[4.0], [8.0]]), A).solution
+    tensor([[1.],
+            [2.]])
+    """
     check_square(A, "triangular_solve")
     check_matrices(input, "triangular_solve", "b")
     if input.array.shape[-2] != A.array.shape[-1]:
@@ -254,12 +455,59 @@ def triangular_solve(
 
 @autocasting
 def orgqr(input: Tensor, input2: Tensor, *, out: Out = None) -> Tensor:
-    """Multiply the reflections that ``geqrf`` returns: the first columns of Q."""
+    """Multiply Householder reflections; ``linalg.householder_product`` by an older name.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vectors of the reflections, as of `geqrf`.
+    input2 : Tensor
+        Their factors.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        The first columns of Q.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[3.0, 1.0], [4.0, 2.0]])
+    >>> Q = adjoint.orgqr(*adjoint.geqrf(A))
+    >>> adjoint.allclose(Q.T @ Q, adjoint.eye(2), atol=1e-6)
+    True
+    """
     return decomposition.householder_product(input, input2, out=out)
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Out = None) -> Any:
-    """Factor matrices into L and U, packed into one, and pivots."""
+    """Factor matrices into L and U, packed into one, and pivots; see ``linalg.lu_factor``.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, (..., m, n).
+    pivot : bool, default True
+        Whether to exchange rows; False needs a GPU.
+    get_infos : bool, default False
+        Whether to return info too, 0 or the order of the first zero pivot.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    tuple of Tensor
+        (LU, pivots), or (LU, pivots, info).
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 2.0], [2.0, 8.0]])
+    >>> LU, pivots = A.lu()
+    >>> LU
+    tensor([[ 2.0000,  8.0000],
+            [ 0.5000, -2.0000]])
+    """
     found = decomposition.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
     if not get_infos:
         found = tuple(found[:2])
@@ -268,7 +516,31 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Out = None) 
 
 @autocasting
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Out = None) -> Tensor:
-    """Solve ``A @ X = b`` from the LU factorization of A."""
+    """Solve ``A @ X = b`` from the LU factorization of A.
+
+    Parameters
+    ----------
+    input : Tensor
+        Right-hand sides, (..., n, k).
+    LU_data : Tensor
+        Factors as of ``linalg.lu_factor``.
+    LU_pivots : Tensor
+        Their pivots.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        X, of the shape of `input`.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 2.0], [2.0, 8.0]])
+    >>> adjoint.lu_solve(adjoint.tensor([[3.0], [10.0]]), *adjoint.linalg.lu_factor(A))
+    tensor([[1.],
+            [1.]])
+    """
     if input.array.ndim < 2:
         raise RuntimeError(f"b should have at least 2 dimensions, but has {input.array.ndim} dimensions instead")
     return fold(decomposition.lu_solve(LU_data, LU_pivots, input, out=out), "LinalgLuSolveBackward0", LU_data, input)
@@ -280,7 +552,31 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Out = No
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None,
 ) -> tuple[Tensor, Any, Tensor]:  # fmt: skip
-    """Compute the first `q` singular values and vectors of large matrices, by a random projection."""
+    """Find the first `q` singular values and vectors of large matrices, by a random projection.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, (..., m, n).
+    q : int, default 6
+        Number of singular values; more than wanted gives better ones.
+    niter : int, default 2
+        Number of power iterations.
+    M : Tensor, optional
+        Subtracted from `A` first.
+
+    Returns
+    -------
+    tuple of Tensor
+        (U, S, V): (..., m, q), (..., q) and (..., n, q).
+
+    Examples
+    --------
+    >>> A = adjoint.outer(adjoint.arange(1.0, 5.0), adjoint.ones(3))
+    >>> U, S, V = adjoint.svd_lowrank(A, q=1)
+    >>> adjoint.allclose(U * S @ V.T, A, atol=1e-5)
+    True
+    """
     from .random import randn
 
     q, niter = 6 if q is None else q, 2 if niter is None else niter
@@ -329,7 +625,32 @@ def lobpcg(
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Any, Tensor]:
-    """Compute the first `q` principal directions of the rows of a matrix."""
+    """Find the first `q` principal directions of the rows of a matrix.
+
+    Parameters
+    ----------
+    A : Tensor
+        Rows of observations, (..., m, n).
+    q : int, optional
+        Number of directions; by default ``min(6, m, n)``.
+    center : bool, default True
+        Whether to subtract the mean of the rows.
+    niter : int, default 2
+        Number of power iterations.
+
+    Returns
+    -------
+    tuple of Tensor
+        (U, S, V): the columns of V are the directions, ``A @ V`` the coordinates.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    >>> U, S, V = adjoint.pca_lowrank(A, q=1)
+    >>> V.abs()
+    tensor([[0.7071],
+            [0.7071]])
+    """
     m, n = A.array.shape[-2:]
     if q is None:
         q = min(6, m, n)

@@ -116,7 +116,31 @@ matrix_exp_p = parametric(
 
 
 def matrix_exp(input: Tensor) -> Tensor:
-    """Compute the exponential of square matrices."""
+    """Compute the exponential of square matrices.
+
+    ``sum_k input^k / k!``
+
+    Parameters
+    ----------
+    input : Tensor
+        Square matrices, (..., n, n).
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If the matrices are not square.
+
+    Examples
+    --------
+    >>> adjoint.linalg.matrix_exp(adjoint.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     check_square(input, "linalg.matrix_exp", low=True)
     if input.array.dtype.itemsize == 2:
         return cast_p(matrix_exp_p(cast_p(input, np.float32)), input.array.dtype)
@@ -124,7 +148,39 @@ def matrix_exp(input: Tensor) -> Tensor:
 
 
 def matrix_power(input: Tensor, n: int, *, out: Out = None) -> Tensor:
-    """Multiply square matrices by themselves `n` times; a negative `n` inverts them first."""
+    """Multiply square matrices by themselves `n` times; a negative `n` inverts them first.
+
+    Parameters
+    ----------
+    input : Tensor
+        Square matrices, (..., n, n).
+    n : int
+        Power; 0 gives identity matrices.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Raises
+    ------
+    LinAlgError
+        If `n` is negative and a matrix is singular.
+    RuntimeError
+        If the matrices are not square.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[1.0, 1.0], [0.0, 1.0]])
+    >>> adjoint.linalg.matrix_power(A, 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    >>> adjoint.linalg.matrix_power(A, -1)
+    tensor([[ 1., -1.],
+            [ 0.,  1.]])
+    """
     require_tensor(input, "A", "linalg.matrix_power")
     shape = input.array.shape
     if len(shape) < 2:
@@ -268,7 +324,36 @@ def _all_equal(ranks: Tensor, n: int) -> bool:
 
 @autocasting
 def lstsq(input: Tensor, B: Tensor, rcond: Operand | None = None, *, driver: str | None = None, out: Out = None) -> Any:
-    """Find X so that ``A @ X`` comes as near to `B` as it can."""
+    """Find X so that ``input @ X`` comes as near to `B` as it can: least squares.
+
+    Minimizes ``norm(input @ X - B)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, (..., m, n).
+    B : Tensor
+        Right-hand sides, (..., m, k) or (..., m).
+    rcond : float or Tensor, optional
+        Singular values below `rcond` times the largest count as 0; by default the machine epsilon times ``max(m, n)``.
+    driver : str, optional
+        "gels", "gelsy", "gelsd" or "gelss". By default "gelsy"; on a GPU "gels", which assumes full rank.
+    out : tuple of Tensor, optional
+        Tensors to write the results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (solution, residuals, rank, singular_values): X, (..., n, k); the squared error of each column if ``m > n`` and
+        the rank is full; what the driver does not compute is empty.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> adjoint.linalg.lstsq(x, adjoint.tensor([[1.0], [3.0], [5.0]])).solution  # the line 1 + 2 t
+    tensor([[1.0000],
+            [2.0000]])
+    """
     from .eigenvalues import svdvals
 
     name = "torch.linalg.lstsq"
@@ -337,7 +422,36 @@ def matrix_rank(
     rtol: Operand | None = None,
     out: Out = None,
 ) -> Tensor:
-    """Count the singular values that are not (nearly) zero."""
+    """Count the singular values that are not (nearly) zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, (..., m, n).
+    tol : float or Tensor, optional
+        `atol` by an older name.
+    hermitian : bool, default False
+        Whether the matrices are Hermitian, so that eigenvalues suffice.
+    atol : float or Tensor, optional
+        Singular values up to this count as 0.
+    rtol : float or Tensor, optional
+        Singular values up to `rtol` times the largest count as 0; by default the machine epsilon times ``max(m, n)``,
+        or 0 if `atol` is given.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Ranks, (...), int64.
+
+    Examples
+    --------
+    >>> adjoint.linalg.matrix_rank(adjoint.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    >>> adjoint.linalg.matrix_rank(adjoint.diag(adjoint.tensor([1.0, 0.1])), atol=0.5)
+    tensor(1)
+    """
     name = "torch.linalg.matrix_rank"
     require_tensor(input, "A", name)
     if input.array.ndim < 2:
@@ -351,7 +465,29 @@ def matrix_rank(
 
 
 def cond(input: Tensor, p: Any = None, *, out: Out = None) -> Tensor:
-    """Compute the condition number of matrices: the norm times the norm of the inverse."""
+    """Return the condition number: the norm of a matrix times that of its inverse.
+
+    Parameters
+    ----------
+    input : Tensor
+        Matrices, (..., m, n); square unless `p` is None, 2 or -2.
+    p : number or str, optional
+        Norm: None and 2 divide the largest singular value by the smallest, -2 the other way round; or "fro", "nuc",
+        inf, -inf, 1, -1 as of `matrix_norm`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real, (...); infinite for singular matrices.
+
+    Examples
+    --------
+    >>> A = adjoint.tensor([[2.0, 0.0], [0.0, 0.5]])
+    >>> adjoint.linalg.cond(A), adjoint.linalg.cond(A, "fro")
+    (tensor(4.), tensor(4.2500))
+    """
     from .eigenvalues import svdvals
 
     check_matrices(input, "linalg.cond")
@@ -376,7 +512,30 @@ def cond(input: Tensor, p: Any = None, *, out: Out = None) -> Tensor:
 
 @autocasting
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Out = None, axis: int | None = None) -> Tensor:
-    """Return the dot products of vectors along `dim`; the first is conjugated."""
+    """Take the dot products of vectors along `dim`; the first is conjugated.
+
+    Parameters
+    ----------
+    x : Tensor
+        Vectors; conjugated if complex.
+    y : Tensor
+        Vectors, broadcast with `x`.
+    dim : int, default -1
+        Dimension of the vectors.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape without `dim`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.linalg.vecdot(x, x)
+    tensor([ 5., 25.])
+    """
     dim = dim if axis is None else either(dim, axis, -1)
     if of(x.array.dtype).category < 2 or of(y.array.dtype).category < 2:
         bad = x if of(x.array.dtype).category < 2 else y
@@ -394,18 +553,92 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Out = None, axis: int | 
 
 @autocasting
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Out = None, axis: int | None = None) -> Tensor:
-    """Return the cross product along a dimension of size 3."""
+    """Take the cross product along a dimension of size 3.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vectors.
+    other : Tensor
+        Vectors, broadcast with `input`.
+    dim : int, default -1
+        Dimension of size 3.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Raises
+    ------
+    RuntimeError
+        If the size of `dim` is not 3.
+
+    Examples
+    --------
+    >>> adjoint.linalg.cross(adjoint.tensor([1.0, 0.0, 0.0]), adjoint.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     dim = dim if axis is None else either(dim, axis, -1)
     return cross_along(input, other, dim, out)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """View the diagonals of matrices."""
+    """Return the diagonals of matrices, as a view.
+
+    Parameters
+    ----------
+    A : Tensor
+        At least two dimensions.
+    offset : int, default 0
+        Which diagonal: 0 is the main one, positive ones are above it.
+    dim1 : int, default -2
+        Dimension of the rows.
+    dim2 : int, default -1
+        Dimension of the columns.
+
+    Returns
+    -------
+    Tensor
+        Shares memory with `A`; the diagonal is the last dimension.
+
+    Examples
+    --------
+    >>> A = adjoint.arange(9).reshape(3, 3)
+    >>> adjoint.linalg.diagonal(A), adjoint.linalg.diagonal(A, offset=1)
+    (tensor([0, 4, 8]), tensor([1, 5]))
+    """
     return A.diagonal(offset, dim1, dim2)
 
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
-    """Multiply matrices in the order that takes the fewest operations; the ends may be vectors."""
+    """Multiply matrices in the order that takes the fewest operations; the ends may be vectors.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        At least two: matrices, of which the first and the last may be vectors.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        The matrix product of all; a vector or scalar where the ends are vectors.
+
+    Raises
+    ------
+    RuntimeError
+        If there are fewer than two, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> a, b, c = adjoint.ones(2, 100), adjoint.ones(100, 3), adjoint.ones(3)
+    >>> adjoint.linalg.multi_dot([a, b, c])
+    tensor([300., 300.])
+    """
     if not isinstance(tensors, list | tuple) or not all(isinstance(t, TensorBase) for t in tensors):
         found = type(tensors).__name__
         raise TypeError(f"linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not {found}")
@@ -432,7 +665,37 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
 
 @autocasting
 def tensorinv(input: Tensor, ind: int = 2, *, out: Out = None) -> Tensor:
-    """Invert a tensor as a map from its last dims to its first `ind` ones."""
+    """Invert a tensor as a map from its last dims to its first `ind` ones.
+
+    Parameters
+    ----------
+    input : Tensor
+        The sizes of its first `ind` dimensions and of the others have one product.
+    ind : int, default 2
+        Number of dimensions of the result's domain.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        ``tensordot(tensorinv(input, ind), input, ind)`` is an identity; the other dimensions come first.
+
+    Raises
+    ------
+    LinAlgError
+        If the map is singular.
+    RuntimeError
+        If the sizes do not fit.
+
+    Examples
+    --------
+    >>> x = 2 * adjoint.eye(4).reshape(4, 2, 2)
+    >>> adjoint.linalg.tensorinv(x, ind=1).shape
+    adjoint.Size([2, 2, 4])
+    >>> adjoint.linalg.tensorinv(x, ind=1)[0, 0]
+    tensor([0.5000, 0.0000, 0.0000, 0.0000])
+    """
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
     shape = tuple(input.array.shape)
@@ -450,7 +713,36 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Out = None) -> Tensor:
 
 @autocasting
 def tensorsolve(input: Tensor, other: Tensor, dims: Ints | None = None, *, out: Out = None) -> Tensor:
-    """Find X so that the sum of products of `A` and X over the last dims is `B`."""
+    """Find X so that ``tensordot(input, X, X.ndim)`` is `other`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape ``other.shape + X.shape``; the product of either part is the same.
+    other : Tensor
+        Right-hand side.
+    dims : int or tuple of int, optional
+        Dimensions of `input` to move to the end first.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        X.
+
+    Raises
+    ------
+    LinAlgError
+        If `input`, as a matrix, is singular.
+
+    Examples
+    --------
+    >>> A = 2 * adjoint.eye(4).reshape(4, 2, 2)
+    >>> adjoint.linalg.tensorsolve(A, adjoint.tensor([2.0, 4.0, 6.0, 8.0]))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     if dims is not None:
         if not isinstance(dims, tuple | list):
             raise TypeError(f"linalg_tensorsolve(): argument 'dims' must be tuple of ints, not {type(dims).__name__}")
@@ -470,7 +762,27 @@ def tensorsolve(input: Tensor, other: Tensor, dims: Ints | None = None, *, out: 
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Return the powers 0, 1, ... of each number, along a new last dim."""
+    """Return the powers 0, 1, ... of each number, along a new last dim.
+
+    Parameters
+    ----------
+    x : Tensor
+        Numbers, (..., n).
+    N : int, optional
+        Number of powers; n by default.
+
+    Returns
+    -------
+    Tensor
+        (..., n, N): ``out[..., i, j] = x[..., i] ** j``.
+
+    Examples
+    --------
+    >>> adjoint.linalg.vander(adjoint.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [1, 2, 4],
+            [1, 3, 9]])
+    """
     from .join import cat
 
     n = N if N is not None else x.array.shape[-1] if x.array.ndim else 0

@@ -174,7 +174,37 @@ def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: object = None,
     out: Tensor | None = None, axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Compute a matrix norm: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
+    """Return the norm of matrices.
+
+    "fro" is the root of the sum of squares and "nuc" the sum of the singular values; 2 and -2 are the largest and
+    smallest singular value; 1 and -1 the largest and smallest absolute sum of a column, inf and -inf of a row.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least two dimensions.
+    ord : number or str, default "fro"
+        Which norm: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+    dim : int or tuple of int, default (-2, -1)
+        Dimensions of the rows and columns.
+    keepdim : bool, default False
+        Whether these dimensions stay, with size 1.
+    dtype : dtype, optional
+        Data type to compute in.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Real, the shape of `input` without `dim`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [2.0, 4.0]])
+    >>> adjoint.linalg.matrix_norm(x), adjoint.linalg.matrix_norm(x, float("inf"))
+    (tensor(5.), tensor(6.))
+    """
     dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     a = input.array
     if of(a.dtype).category < 2:
@@ -337,7 +367,29 @@ def frobenius_norm(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Compute the 2-norm of all elements, or of those along `dim`."""
+    """Measure the length of all elements, or of those along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int or tuple of int, optional
+        Dimensions to measure; all by default.
+    keepdim : bool, default False
+        Whether they stay, with size 1.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        ``sqrt(sum(abs(input) ** 2))``
+
+    Examples
+    --------
+    >>> adjoint.frobenius_norm(adjoint.tensor([[3.0, 4.0]]), dim=(0, 1))
+    tensor(5.)
+    """
     dim, keepdim = either(dim, axis), keepdim or keepdims
     if dim is None:
         raise missing("frobenius_norm", "dim")
@@ -348,7 +400,29 @@ def nuclear_norm(
     input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None, axis: Dims = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the sum of the singular values of matrices."""
+    """Add up the singular values of matrices.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least two dimensions.
+    dim : int or tuple of int, default (-2, -1)
+        Dimensions of the rows and columns.
+    keepdim : bool, default False
+        Whether they stay, with size 1.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        The sum of the singular values.
+
+    Examples
+    --------
+    >>> adjoint.nuclear_norm(adjoint.diag(adjoint.tensor([1.0, -2.0])))
+    tensor(3.)
+    """
     dim, keepdim = either(dim, axis, (-2, -1)), keepdim or keepdims
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
@@ -374,7 +448,27 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None =
 
 @autocasting
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
-    """Compute the `p`-norm of the difference of two tensors."""
+    """Return the `p`-norm of the difference of two tensors.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor
+        Broadcast with `input`.
+    p : number, default 2
+        Which norm.
+
+    Returns
+    -------
+    Tensor
+        Scalar.
+
+    Examples
+    --------
+    >>> adjoint.dist(adjoint.tensor([3.0, 0.0]), adjoint.tensor([0.0, 4.0]))
+    tensor(5.)
+    """
     difference = sub_p(input, other)
     found = vector_norm_p(difference, float(p), tuple(range(difference.array.ndim)), False)
     return fold(found, "DistBackward0", input, other, p=p, self=(0,), other=(1,))
@@ -511,7 +605,25 @@ def _distances(difference: Tensor, p: float, axis: int) -> Tensor:
 
 @autocasting
 def pdist(input: Tensor, p: Number = 2) -> Tensor:
-    """Compute the distances of all pairs of rows, the first with the second, the third, and so on."""
+    """Return the distances of all pairs of rows.
+
+    Parameters
+    ----------
+    input : Tensor
+        Rows, (N, M).
+    p : number, default 2
+        Power of the norm.
+
+    Returns
+    -------
+    Tensor
+        (N * (N - 1) / 2,): the first row with the second, the third, and so on, then the second with the third.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.pdist(adjoint.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
     a = input.array
     if a.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {a.ndim}D")
@@ -537,7 +649,32 @@ def renorm(
     out: Tensor | None = None,
     axis: int | None = None,
 ) -> Tensor:
-    """Scale the parts of `input` along `dim` whose `p`-norm is more than `maxnorm` down to it."""
+    """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    p : number
+        Which norm.
+    dim : int, optional
+        Dimension whose slices are measured.
+    maxnorm : number, optional
+        Largest norm of a slice.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; slices of a smaller norm are unchanged.
+
+    Examples
+    --------
+    >>> adjoint.renorm(adjoint.tensor([[3.0, 4.0], [0.3, 0.4]]), p=2, dim=0, maxnorm=1)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
     dim = either(dim, axis)
     a = input.array
     if not p > 0:
@@ -572,7 +709,23 @@ def renorm_(
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """Compute the covariance matrix of the rows of `input`; columns are observations.
+    """Return the covariance of the rows of `input`; columns are observations.
+
+    Parameters
+    ----------
+    input : Tensor
+        (variables, observations), or one variable.
+    correction : int, default 1
+        Subtracted from the number of observations before dividing: 1 for a sample, 0 for a population.
+    fweights : Tensor, optional
+        How often each observation occurred, integers.
+    aweights : Tensor, optional
+        Weight of each observation.
+
+    Returns
+    -------
+    Tensor
+        (variables, variables), or a scalar.
 
     Examples
     --------
@@ -650,7 +803,26 @@ def _observation_weights(fweights: Any, aweights: Any, count: int) -> Any:
 
 
 def corrcoef(input: Tensor) -> Tensor:
-    """Compute the correlation matrix of the rows of `input`; columns are observations."""
+    """Return the correlation coefficients of the rows of `input`; columns are observations.
+
+    ``cov[i, j] / sqrt(cov[i, i] * cov[j, j])``
+
+    Parameters
+    ----------
+    input : Tensor
+        (variables, observations), or one variable.
+
+    Returns
+    -------
+    Tensor
+        (variables, variables), from -1 to 1.
+
+    Examples
+    --------
+    >>> adjoint.corrcoef(adjoint.tensor([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
     if input.array.ndim > 2:
         raise RuntimeError(
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "

@@ -253,7 +253,32 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalize each of `num_groups` groups of channels (dimension 1) of each sample."""
+    """Normalize each of `num_groups` groups of channels of each sample to mean 0 and variance 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, ...)``
+    num_groups : int
+        Number of groups; divides C.
+    weight : Tensor, optional
+        Factor of each channel, (C,).
+    bias : Tensor, optional
+        Added to each channel, (C,).
+    eps : float, default 1e-05
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 3.0, 10.0, 30.0]])
+    >>> adjoint.nn.functional.group_norm(x, 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
     a = input.array
     if a.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {a.ndim}")
@@ -497,7 +522,39 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """Normalize each channel of each sample over its own elements."""
+    """Normalize each channel of each sample to mean 0 and variance 1.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, ...)``
+    running_mean : Tensor, optional
+        Running mean, (C,); it is updated.
+    running_var : Tensor, optional
+        Running variance, (C,); it is updated.
+    weight : Tensor, optional
+        Factor of each channel, (C,).
+    bias : Tensor, optional
+        Added to each channel, (C,).
+    use_input_stats : bool, default True
+        Whether to use the statistics of the input; otherwise the running ones.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics.
+    eps : float, default 1e-05
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[[1.0, 3.0], [10.0, 30.0]]])
+    >>> adjoint.nn.functional.instance_norm(x)
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+    """
     _check_both(running_mean, running_var)
     a = input.array
     if use_input_stats:

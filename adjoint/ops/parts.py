@@ -153,7 +153,32 @@ def select_scatter(
     input: Tensor, src: Tensor, dim: int | None = None, index: Any = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` with `src` at one place along `dim`."""
+    """Return `input` with `src` at one index along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    src : Tensor
+        Of the shape of ``input.select(dim, index)``.
+    dim : int, optional
+        Dimension.
+    index : int, optional
+        Index along it.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.select_scatter(adjoint.zeros(2, 2), adjoint.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
     dim = dim if axis is None else either(dim, axis)
     part = select(input, dim, index)
     check_size(part, src, "select_scatter")
@@ -165,7 +190,35 @@ def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
     out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` with `src` in a slice along `dim`."""
+    """Return `input` with `src` in a slice along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    src : Tensor
+        Of the shape of the slice.
+    dim : int, default 0
+        Dimension.
+    start : int, optional
+        First index of the slice.
+    end : int, optional
+        Index after its last.
+    step : int, default 1
+        Distance of its elements.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.slice_scatter(adjoint.zeros(4), adjoint.ones(2), 0, 1, 3)
+    tensor([0., 1., 1., 0.])
+    """
     dim = dim if axis is None else either(dim, axis, 0)
     item = as_slice(slice(start, end, step))
     index = (*(_ALL,) * dim_in(dim, input.array.ndim), item, ...)
@@ -352,7 +405,26 @@ diagonal_copy_p: Primitive = parametric(
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """Put all elements on the diagonal of a matrix of zeros."""
+    """Return a matrix with all elements on a diagonal, and zeros elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    offset : int, default 0
+        Which diagonal: 0 is the main one, positive ones are above it.
+
+    Returns
+    -------
+    Tensor
+        Square.
+
+    Examples
+    --------
+    >>> adjoint.diagflat(adjoint.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
     return diag_embed(reshape(input, -1), offset)
 
 

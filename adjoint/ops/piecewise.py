@@ -813,7 +813,23 @@ abs_p = unary(_abs, x=formula(_abs_x), name="abs", holomorphic=False, jvp=_abs_j
 sign_p = unary(_sign, x=no_gradient, name="sign", holomorphic=False)
 sgn_p: Primitive = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
-_abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
+_abs_ = inplace(abs_p)
+sign_ = inplace(
+    sign_p,
+    example="""
+    >>> x = adjoint.tensor([-3.0, 0.0, 2.0])
+    >>> x.sign_()
+    tensor([-1.,  0.,  1.])
+    """,
+)
+sgn_ = inplace(
+    sgn_p,
+    example="""
+    >>> x = adjoint.tensor([-3.0, 0.0, 2.0])
+    >>> x.sgn_()
+    tensor([-1.,  0.,  1.])
+    """,
+)
 
 
 def abs_(input: Tensor) -> Tensor:
@@ -970,7 +986,38 @@ round_p = unary(_of_floats(np.rint), x=no_gradient, name="round")
 round_to_p = parametric(_round_to, x=no_gradient, jvp="elementwise", batch="same", node_name="RoundBackward1")
 frac_p = unary(_frac, x=lambda g: g, name="frac")
 by_ufunc.update({np.floor: floor_p, np.ceil: ceil_p, np.trunc: trunc_p, np.rint: round_p})
-floor_, ceil_, trunc_, frac_ = inplace(floor_p), inplace(ceil_p), inplace(trunc_p), inplace(frac_p)
+floor_ = inplace(
+    floor_p,
+    example="""
+    >>> x = adjoint.tensor([-1.5, 2.5])
+    >>> x.floor_()
+    tensor([-2.,  2.])
+    """,
+)
+ceil_ = inplace(
+    ceil_p,
+    example="""
+    >>> x = adjoint.tensor([-1.5, 2.5])
+    >>> x.ceil_()
+    tensor([-1.,  3.])
+    """,
+)
+trunc_ = inplace(
+    trunc_p,
+    example="""
+    >>> x = adjoint.tensor([-1.5, 2.5])
+    >>> x.trunc_()
+    tensor([-1.,  2.])
+    """,
+)
+frac_ = inplace(
+    frac_p,
+    example="""
+    >>> x = adjoint.tensor([-1.5, 2.25])
+    >>> x.frac_()
+    tensor([-0.5000,  0.2500])
+    """,
+)
 _round_, _round_to_ = inplace(round_p), inplace(round_to_p)
 
 

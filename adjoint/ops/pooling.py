@@ -272,10 +272,33 @@ def avg_pool1d(
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last dimension.
 
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Zeros to add on both sides, at most half of `kernel_size`.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    count_include_pad : bool, default True
+        Whether padding counts as elements of a window.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, L_out)`` with ``L_out = (L + 2 * padding - kernel_size) // stride + 1``.
+
     Examples
     --------
-    >>> adjoint.avg_pool1d(adjoint.tensor([[1.0, 3.0, 5.0, 9.0]]), 2)
+    >>> x = adjoint.tensor([[1.0, 3.0, 5.0, 9.0]])
+    >>> adjoint.nn.functional.avg_pool1d(x, 2)
     tensor([[2., 7.]])
+    >>> adjoint.nn.functional.avg_pool1d(x, 3, stride=1)
+    tensor([[3.0000, 5.6667]])
     """
     return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
@@ -381,21 +404,101 @@ def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Ints, stride: Any
 def lp_pool1d(
     input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the p-norm, p being `norm_type`, of windows of the last dimension."""
+    """Take the p-norm, p being `norm_type`, of windows of the last dimension.
+
+    ``sum(x**p) ** (1 / p)`` over the elements x of a window.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    norm_type : float
+        The p of the norm; 1 gives the sum of the elements, a large p comes close to the maximum.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, L_out)`` with ``L_out = (L - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[3.0, 4.0, 6.0, 8.0]])
+    >>> adjoint.nn.functional.lp_pool1d(x, 2, 2)
+    tensor([[ 5., 10.]])
+    """
     return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the p-norm, p being `norm_type`, of windows of the last two dimensions."""
+    """Take the p-norm, p being `norm_type`, of windows of the last two dimensions.
+
+    ``sum(x**p) ** (1 / p)`` over the elements x of a window.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    norm_type : float
+        The p of the norm; 1 gives the sum of the elements, a large p comes close to the maximum.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, H_out, W_out)`` with, for each dimension, ``H_out = (H - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[[1.0, 2.0], [2.0, 4.0]]])
+    >>> adjoint.nn.functional.lp_pool2d(x, 2, 2)
+    tensor([[[5.]]])
+    """
     return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: Any, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the p-norm, p being `norm_type`, of windows of the last three dimensions."""
+    """Take the p-norm, p being `norm_type`, of windows of the last three dimensions.
+
+    ``sum(x**p) ** (1 / p)`` over the elements x of a window.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    norm_type : float
+        The p of the norm; 1 gives the sum of the elements, a large p comes close to the maximum.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, D_out, H_out, W_out)`` with, for each dimension, ``D_out = (D - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.lp_pool3d(adjoint.ones(1, 2, 2, 2), 1, 2)
+    tensor([[[[8.]]]])
+    """
     return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -424,12 +527,38 @@ def max_pool1d(
     input: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0, dilation: Ints = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the maximum of windows of the last dimension; with `return_indices`, also where it is.
+    """Take the maximum of windows of the last dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Minus infinity to add on both sides, at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    return_indices : bool, default False
+        Whether to return positions too, for ``max_unpool1d``.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, L_out)`` with ``L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with
+        `return_indices` also the position of each maximum in its row, int64.
 
     Examples
     --------
-    >>> adjoint.max_pool1d(adjoint.tensor([[1.0, 3.0, 9.0, 5.0]]), 2)
+    >>> x = adjoint.tensor([[1.0, 3.0, 9.0, 5.0]])
+    >>> adjoint.nn.functional.max_pool1d(x, 2)
     tensor([[3., 9.]])
+    >>> adjoint.nn.functional.max_pool1d(x, 2, return_indices=True)[1]
+    tensor([[1, 2]])
     """
     if not return_indices and input.array.dtype.kind in "biu":
         raise not_implemented("max_pool1d_impl", input.array)
@@ -523,7 +652,37 @@ def max_pool1d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the maximum of windows of the last dimension, and where it is."""
+    """Take the maximum of windows of the last dimension, and where it is.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, L)`` or ``(C, L)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Minus infinity to add on both sides, at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(N, C, L_out)``, as of `max_pool1d`, and the position of each maximum in the flattened input of its channel,
+        int64.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 3.0, 9.0, 5.0]])
+    >>> adjoint.nn.functional.max_pool1d_with_indices(x, 2)
+    (tensor([[3., 9.]]), tensor([[1, 2]]))
+    """
     found: tuple[Tensor, Tensor] = _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
     return found
 
@@ -532,7 +691,39 @@ def max_pool2d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the maximum of windows of the last two dimensions, and where it is."""
+    """Take the maximum of windows of the last two dimensions, and where it is.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Minus infinity to add on both sides, at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(N, C, H_out, W_out)``, as of `max_pool2d`, and the position of each maximum in the flattened input of its
+        channel, int64.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(16.0).reshape(1, 4, 4)
+    >>> adjoint.nn.functional.max_pool2d_with_indices(x, 2)
+    (tensor([[[ 5.,  7.],
+             [13., 15.]]]), tensor([[[ 5,  7],
+             [13, 15]]]))
+    """
     found: tuple[Tensor, Tensor] = _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
     return found
 
@@ -541,7 +732,37 @@ def max_pool3d_with_indices(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the maximum of windows of the last three dimensions, and where it is."""
+    """Take the maximum of windows of the last three dimensions, and where it is.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Minus infinity to add on both sides, at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    ceil_mode : bool, default False
+        Round output sizes up, so that a last window may hang over the edge.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``(N, C, D_out, H_out, W_out)``, as of `max_pool3d`, and the position of each maximum in the flattened input of
+        its channel, int64.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(8.0).reshape(1, 2, 2, 2)
+    >>> adjoint.nn.functional.max_pool3d_with_indices(x, 2)
+    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
+    """
     found: tuple[Tensor, Tensor] = _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
     return found
 
@@ -624,7 +845,43 @@ def fractional_max_pool2d(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Return the maxima of windows at random positions, as many as the result's size requires."""
+    """Take the maxima of windows at places drawn at random, so many that the result has a given size.
+
+    Window i begins at ``floor(alpha * (i + u)) - floor(alpha * u)`` for a random u and ``alpha = (size - kernel_size)
+    / (output_size - 1)``, so that sizes shrink by a fraction.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    output_size : int or tuple of int, optional
+        Size of the result.
+    output_ratio : float or tuple of float, optional
+        Size of the result as a fraction, between 0 and 1, of that of `input`; needed without `output_size`.
+    return_indices : bool, default False
+        Whether to return positions too.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, *output_size)``; with `return_indices` also the position of each maximum in the flattened input of its
+        channel, int64.
+
+    Raises
+    ------
+    ValueError
+        If both `output_size` and `output_ratio` are missing.
+    RuntimeError
+        If the windows do not fit.
+
+    Examples
+    --------
+    >>> x = adjoint.randn(1, 8, 8, 8)
+    >>> adjoint.nn.functional.fractional_max_pool2d(x, 2, output_ratio=0.5).shape
+    adjoint.Size([1, 8, 4, 4])
+    """
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -633,7 +890,43 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Return the maxima of windows at random positions, as many as the result's size requires."""
+    """Take the maxima of windows at places drawn at random, so many that the result has a given size.
+
+    Window i begins at ``floor(alpha * (i + u)) - floor(alpha * u)`` for a random u and ``alpha = (size - kernel_size)
+    / (output_size - 1)``, so that sizes shrink by a fraction.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    output_size : int or tuple of int, optional
+        Size of the result.
+    output_ratio : float or tuple of float, optional
+        Size of the result as a fraction, between 0 and 1, of that of `input`; needed without `output_size`.
+    return_indices : bool, default False
+        Whether to return positions too.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        ``(N, C, *output_size)``; with `return_indices` also the position of each maximum in the flattened input of its
+        channel, int64.
+
+    Raises
+    ------
+    ValueError
+        If both `output_size` and `output_ratio` are missing.
+    RuntimeError
+        If the windows do not fit.
+
+    Examples
+    --------
+    >>> x = adjoint.randn(1, 8, 8, 8)
+    >>> adjoint.nn.functional.fractional_max_pool3d(x, 2, output_ratio=0.5).shape
+    adjoint.Size([1, 4, 4, 4])
+    """
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -641,7 +934,33 @@ def fractional_max_pool2d_with_indices(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Return the maxima of windows at random positions, and their indices."""
+    """Take the maxima of windows at places drawn at random, and where they are.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, H, W)`` or ``(C, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    output_size : int or tuple of int, optional
+        Size of the result.
+    output_ratio : float or tuple of float, optional
+        Size of the result as a fraction, between 0 and 1, of that of `input`; needed without `output_size`.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        The maxima, ``(N, C, *output_size)``, and the position of each in the flattened input of its channel, int64.
+
+    Examples
+    --------
+    >>> x = adjoint.randn(1, 8, 8, 8)
+    >>> out, index = adjoint.nn.functional.fractional_max_pool2d_with_indices(x, 2, output_size=5)
+    >>> out.shape, index.dtype
+    (adjoint.Size([1, 8, 5, 5]), adjoint.int64)
+    """
     return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
@@ -649,7 +968,33 @@ def fractional_max_pool3d_with_indices(
     input: Tensor, kernel_size: Ints, output_size: Ints | Sequence[int | None] | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
-    """Return the maxima of windows at random positions, and their indices."""
+    """Take the maxima of windows at places drawn at random, and where they are.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    output_size : int or tuple of int, optional
+        Size of the result.
+    output_ratio : float or tuple of float, optional
+        Size of the result as a fraction, between 0 and 1, of that of `input`; needed without `output_size`.
+    return_indices : bool, default False
+        Ignored: positions are always returned.
+
+    Returns
+    -------
+    tuple of Tensor
+        The maxima, ``(N, C, *output_size)``, and the position of each in the flattened input of its channel, int64.
+
+    Examples
+    --------
+    >>> x = adjoint.randn(1, 8, 8, 8)
+    >>> out, index = adjoint.nn.functional.fractional_max_pool3d_with_indices(x, 2, output_size=5)
+    >>> out.shape, index.dtype
+    (adjoint.Size([1, 5, 5, 5]), adjoint.int64)
+    """
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
@@ -705,7 +1050,46 @@ def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
     output_size: Ints | Sequence[int | None] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Put maxima back where `max_pool1d` found them, zeros elsewhere."""
+    """Put maxima back where `max_pool1d` found them, zeros elsewhere.
+
+    The inverse of `max_pool1d` but for the elements that were not the maximum of a window. If windows overlap, a
+    position may be written twice; which value stays is not defined.
+
+    Parameters
+    ----------
+    input : Tensor
+        Maxima, ``(N, C, L)`` or ``(C, L)``.
+    indices : Tensor
+        Their positions, as `max_pool1d` returns them with ``return_indices=True``; of the shape of `input`, int64.
+    kernel_size : int or tuple of int
+        Size of the windows of the pooling.
+    stride : int or tuple of int, optional
+        Step between its windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Its padding.
+    output_size : int or tuple of int or None, optional
+        Size of the result, which pooling rounds away; with or without the first two dimensions.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, L_out)`` with, for each dimension, ``L_out = (L - 1) * stride - 2 * padding + kernel_size`` unless
+        `output_size` says otherwise.
+
+    Raises
+    ------
+    ValueError
+        If `output_size` differs from the default size by a stride or more.
+    RuntimeError
+        If `indices` is not int64 or not of the shape of `input`.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 3.0, 9.0, 5.0]])
+    >>> top, index = adjoint.nn.functional.max_pool1d(x, 2, return_indices=True)
+    >>> adjoint.nn.functional.max_unpool1d(top, index, 2)
+    tensor([[0., 3., 9., 0.]])
+    """
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -714,7 +1098,49 @@ def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
     output_size: Ints | Sequence[int | None] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Put maxima back where `max_pool2d` found them, zeros elsewhere."""
+    """Put maxima back where `max_pool2d` found them, zeros elsewhere.
+
+    The inverse of `max_pool2d` but for the elements that were not the maximum of a window. If windows overlap, a
+    position may be written twice; which value stays is not defined.
+
+    Parameters
+    ----------
+    input : Tensor
+        Maxima, ``(N, C, H, W)`` or ``(C, H, W)``.
+    indices : Tensor
+        Their positions, as `max_pool2d` returns them with ``return_indices=True``; of the shape of `input`, int64.
+    kernel_size : int or tuple of int
+        Size of the windows of the pooling.
+    stride : int or tuple of int, optional
+        Step between its windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Its padding.
+    output_size : int or tuple of int or None, optional
+        Size of the result, which pooling rounds away; with or without the first two dimensions.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, H_out, W_out)`` with, for each dimension, ``H_out = (H - 1) * stride - 2 * padding + kernel_size``
+        unless `output_size` says otherwise.
+
+    Raises
+    ------
+    ValueError
+        If `output_size` differs from the default size by a stride or more.
+    RuntimeError
+        If `indices` is not int64 or not of the shape of `input`.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(16.0).reshape(1, 4, 4)
+    >>> top, index = adjoint.nn.functional.max_pool2d(x, 2, return_indices=True)
+    >>> adjoint.nn.functional.max_unpool2d(top, index, 2)
+    tensor([[[ 0.,  0.,  0.,  0.],
+             [ 0.,  5.,  0.,  7.],
+             [ 0.,  0.,  0.,  0.],
+             [ 0., 13.,  0., 15.]]])
+    """
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -723,5 +1149,48 @@ def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
     output_size: Ints | Sequence[int | None] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Put maxima back where `max_pool3d` found them, zeros elsewhere."""
+    """Put maxima back where `max_pool3d` found them, zeros elsewhere.
+
+    The inverse of `max_pool3d` but for the elements that were not the maximum of a window. If windows overlap, a
+    position may be written twice; which value stays is not defined.
+
+    Parameters
+    ----------
+    input : Tensor
+        Maxima, ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    indices : Tensor
+        Their positions, as `max_pool3d` returns them with ``return_indices=True``; of the shape of `input`, int64.
+    kernel_size : int or tuple of int
+        Size of the windows of the pooling.
+    stride : int or tuple of int, optional
+        Step between its windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Its padding.
+    output_size : int or tuple of int or None, optional
+        Size of the result, which pooling rounds away; with or without the first two dimensions.
+
+    Returns
+    -------
+    Tensor
+        ``(N, C, D_out, H_out, W_out)`` with, for each dimension, ``D_out = (D - 1) * stride - 2 * padding +
+        kernel_size`` unless `output_size` says otherwise.
+
+    Raises
+    ------
+    ValueError
+        If `output_size` differs from the default size by a stride or more.
+    RuntimeError
+        If `indices` is not int64 or not of the shape of `input`.
+
+    Examples
+    --------
+    >>> x = adjoint.arange(8.0).reshape(1, 2, 2, 2)
+    >>> top, index = adjoint.nn.functional.max_pool3d(x, 2, return_indices=True)
+    >>> adjoint.nn.functional.max_unpool3d(top, index, 2)
+    tensor([[[[0., 0.],
+              [0., 0.]],
+    <BLANKLINE>
+             [[0., 0.],
+              [0., 7.]]]])
+    """
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

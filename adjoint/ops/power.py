@@ -221,7 +221,27 @@ def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
 
 
 def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Raise `input` to the power of `exponent` in double precision."""
+    """Raise `input` to the power of `exponent` in double precision.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        Base.
+    exponent : Tensor or number
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        float64 or complex128, of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.float_power(adjoint.tensor([1, 2, 3]), 2)
+    tensor([1., 4., 9.], dtype=adjoint.float64)
+    """
     require_any(input, exponent, "float_power")
     wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
     if isinstance(input, TensorBase) and input.array.dtype != wanted:
@@ -302,7 +322,22 @@ sqrt_ = inplace(
     tensor([2., 3.])
     """,
 )
-rsqrt_, reciprocal_ = inplace(rsqrt_p), inplace(reciprocal_p)
+rsqrt_ = inplace(
+    rsqrt_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 4.0])
+    >>> x.rsqrt_()
+    tensor([1.0000, 0.5000])
+    """,
+)
+reciprocal_ = inplace(
+    reciprocal_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 4.0])
+    >>> x.reciprocal_()
+    tensor([1.0000, 0.2500])
+    """,
+)
 
 
 @public(sqrt_p)

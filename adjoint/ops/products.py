@@ -97,7 +97,33 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
 
 @autocasting
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Out = None) -> Tensor:
-    """Return ``beta * input + alpha * (mat @ vec)``."""
+    """Return ``beta * input + alpha * (mat @ vec)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Broadcast with the result, (n,).
+    mat : Tensor
+        (n, m).
+    vec : Tensor
+        (m,).
+    beta : number, default 1
+        Factor of `input`; at 0 its NaN and infinities are ignored.
+    alpha : number, default 1
+        Factor of the product.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        (n,).
+
+    Examples
+    --------
+    >>> adjoint.addmv(adjoint.ones(2), adjoint.eye(2), adjoint.tensor([1.0, 2.0]), alpha=10)
+    tensor([11., 21.])
+    """
     term = mv(mat, vec)
     found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
     return fold(found, "AddmvBackward0", input, mat, vec, alpha=alpha, beta=beta, mat=(1,), vec=(2,))
@@ -107,7 +133,34 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: N
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Out = None
 ) -> Tensor:
-    """Return ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
+    """Return ``beta * input + alpha * sum of batch1[i] @ batch2[i]``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Broadcast with the result, (n, p).
+    batch1 : Tensor
+        (B, n, m).
+    batch2 : Tensor
+        (B, m, p).
+    beta : number, default 1
+        Factor of `input`; at 0 its NaN and infinities are ignored.
+    alpha : number, default 1
+        Factor of the product.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        (n, p).
+
+    Examples
+    --------
+    >>> adjoint.addbmm(adjoint.zeros(2, 2), adjoint.ones(3, 2, 4), adjoint.ones(3, 4, 2))
+    tensor([[12., 12.],
+            [12., 12.]])
+    """
     term = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
     found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
     return fold(found, "AddbmmBackward0", input, batch1, batch2, alpha=alpha, beta=beta, batch1=(1,), batch2=(2,))
@@ -116,7 +169,34 @@ def addbmm(
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Out = None
 ) -> Tensor:
-    """Return ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
+    """Return ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices.
+
+    Parameters
+    ----------
+    input : Tensor
+        Broadcast with the result, (B, n, p).
+    batch1 : Tensor
+        (B, n, m).
+    batch2 : Tensor
+        (B, m, p).
+    beta : number, default 1
+        Factor of `input`; at 0 its NaN and infinities are ignored.
+    alpha : number, default 1
+        Factor of the product.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        (B, n, p).
+
+    Examples
+    --------
+    >>> adjoint.baddbmm(adjoint.ones(1), adjoint.ones(1, 2, 4), adjoint.ones(1, 4, 2), beta=10)
+    tensor([[[14., 14.],
+             [14., 14.]]])
+    """
     term = bmm(batch1, batch2)
     found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
     return fold(found, "BaddbmmBackward0", input, batch1, batch2, alpha=alpha, beta=beta, batch1=(1,), batch2=(2,))
@@ -124,7 +204,34 @@ def baddbmm(
 
 @autocasting
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Out = None) -> Tensor:
-    """Return ``beta * input + alpha * outer(vec1, vec2)``."""
+    """Return ``beta * input + alpha * outer(vec1, vec2)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Broadcast with the result, (n, m).
+    vec1 : Tensor
+        (n,).
+    vec2 : Tensor
+        (m,).
+    beta : number, default 1
+        Factor of `input`; at 0 its NaN and infinities are ignored.
+    alpha : number, default 1
+        Factor of the product.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        (n, m).
+
+    Examples
+    --------
+    >>> adjoint.addr(adjoint.zeros(2, 2), adjoint.tensor([1.0, 2.0]), adjoint.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     for name, value in (("beta", beta), ("alpha", alpha)):
         if isinstance(value, bool) and input.array.dtype.kind != "b":
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
@@ -177,7 +284,28 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 
 
 def kron(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
-    """Return the Kronecker product: `other`, scaled by each element of `input`, in that element's place."""
+    """Return the Kronecker product: `other`, scaled by each element of `input`, in that element's place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor
+        Of any shape; missing dimensions are added in front.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Each size is the product of both.
+
+    Examples
+    --------
+    >>> adjoint.kron(adjoint.tensor([[1, 2]]), adjoint.tensor([[1, 0], [0, 1]]))
+    tensor([[1, 0, 2, 0],
+            [0, 1, 0, 2]])
+    """
     require_tensor(input, "input", "kron")
     require_tensor(other, "other", "kron")
     a, b = tuple(input.array.shape), tuple(other.array.shape)
@@ -189,7 +317,25 @@ def kron(input: Tensor, other: Tensor, *, out: Out = None) -> Tensor:
 
 
 def chain_matmul(*matrices: Tensor, out: Out = None) -> Tensor:
-    """Multiply matrices in the order that takes the fewest operations."""
+    """Multiply matrices in the order that takes the fewest operations.
+
+    Parameters
+    ----------
+    *matrices : Tensor
+        At least one matrix. ``linalg.multi_dot`` takes vectors too.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        The matrix product of all.
+
+    Examples
+    --------
+    >>> adjoint.chain_matmul(adjoint.ones(1, 2), adjoint.ones(2, 3), adjoint.ones(3, 1))
+    tensor([[6.]])
+    """
     if len(matrices) == 1 and isinstance(matrices[0], list | tuple):
         matrices = tuple(matrices[0])
     if not matrices:
@@ -258,7 +404,29 @@ cross_p: Primitive = nary(
 
 @autocasting
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Out = None, axis: int | None = None) -> Tensor:
-    """Return the cross product along a dimension of size 3; the first such one unless `dim` is given."""
+    """Take the cross product along a dimension of size 3.
+
+    Parameters
+    ----------
+    input : Tensor
+        Vectors.
+    other : Tensor
+        Vectors, broadcast with `input`.
+    dim : int, optional
+        Dimension of size 3; the first such one by default. ``linalg.cross`` takes the last.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.cross(adjoint.tensor([1.0, 0.0, 0.0]), adjoint.tensor([0.0, 1.0, 0.0]), dim=0)
+    tensor([0., 0., 1.])
+    """
     dim = dim if axis is None else either(dim, axis)
     if dim is None:
         shape = np.broadcast_shapes(input.array.shape, other.array.shape)

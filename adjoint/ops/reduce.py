@@ -216,7 +216,31 @@ def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: object = None, out: Tensor | None = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Add up all elements, or those along `dim`, as if NaNs were zeros."""
+    """Add up all elements, or those along `dim`, with NaN as zero.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int or tuple of int, optional
+        Dimensions to sum; all by default.
+    keepdim : bool, default False
+        Whether `dim` stays, with size 1.
+    dtype : dtype, optional
+        Data type to sum in.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        The sum.
+
+    Examples
+    --------
+    >>> adjoint.nansum(adjoint.tensor([1.0, float("nan"), 3.0]))
+    tensor(4.)
+    """
     input = as_given(input, dtype)
     if input.array.dtype.kind in "biu":
         return sum(input, dim, keepdim, dtype=dtype, out=out, axis=axis, keepdims=keepdims)

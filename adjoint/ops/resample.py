@@ -401,7 +401,19 @@ def _check_image(input: Tensor, op: str, factor: int, name: str) -> None:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Rearrange channels as pixels: (..., C * r * r, H, W) becomes (..., C, H * r, W * r).
+    """Move channels into blocks of pixels: (..., C * r * r, H, W) becomes (..., C, H * r, W * r).
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(..., C * r * r, H, W)``
+    upscale_factor : int
+        Size of the blocks, r.
+
+    Returns
+    -------
+    Tensor
+        ``(..., C, H * r, W * r)``
 
     Examples
     --------
@@ -425,7 +437,28 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Rearrange pixels as channels: (..., C, H * r, W * r) becomes (..., C * r * r, H, W)."""
+    """Move blocks of pixels into channels: the inverse of `pixel_shuffle`.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(..., C, H * r, W * r)``
+    downscale_factor : int
+        Size of the blocks, r.
+
+    Returns
+    -------
+    Tensor
+        ``(..., C * r * r, H, W)``
+
+    Examples
+    --------
+    >>> adjoint.pixel_unshuffle(adjoint.arange(4).reshape(1, 2, 2), 2).flatten(1)
+    tensor([[0],
+            [1],
+            [2],
+            [3]])
+    """
     r = downscale_factor
     _check_image(input, "pixel_unshuffle", r, "downscale_factor")
     *lead, c, h, w = input.array.shape
@@ -443,7 +476,25 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Take channels of `groups` groups in turn: all firsts, then all seconds, and so on."""
+    """Split the channels into `groups` groups and interleave them.
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, ...)``
+    groups : int
+        Number of groups; divides C.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.channel_shuffle(adjoint.arange(4).reshape(1, 4, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
+    """
     require_tensor(input, "input", "channel_shuffle")
     shape = tuple(input.array.shape)
     if len(shape) < 3:
@@ -472,7 +523,34 @@ _channel_mean_p = mixing("channel_mean", "AvgPool3DBackward0")
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divide each element by a power of the mean square over `size` neighbouring channels."""
+    """Divide each element by a power of the mean square over `size` neighbouring channels.
+
+    ``x / (k + alpha * mean(x**2)) ** beta``
+
+    Parameters
+    ----------
+    input : Tensor
+        ``(N, C, ...)``
+    size : int
+        Number of neighbouring channels.
+    alpha : float, default 0.0001
+        Factor of the mean of squares.
+    beta : float, default 0.75
+        Power.
+    k : float, default 1.0
+        Added before the power is taken.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.local_response_norm(adjoint.tensor([[[1.0], [2.0]]]), 1, alpha=1.0, beta=1.0)
+    tensor([[[0.5000],
+             [0.4000]]])
+    """
     require_tensor(input, "input", "local_response_norm")
     shape = input.array.shape
     if len(shape) < 3:

@@ -256,7 +256,29 @@ def cumsum_(input: Tensor, dim: int | None = None, *, dtype: object = None, axis
 def cumprod(
     input: Tensor, dim: int | None = None, *, dtype: object = None, out: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
-    """Multiply the elements along `dim`, keeping every partial product."""
+    """Return the cumulative product along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension to multiply along.
+    dtype : dtype, optional
+        Data type to compute in; int64 by default for integers.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.cumprod(adjoint.tensor([1, 2, 3, 4]), 0)
+    tensor([ 1,  2,  6, 24])
+    """
     dim = either(dim, axis)
     if input.array.ndim and input.array.size:
         _refuse_bool(dtype, "cumprod_out_cpu")
@@ -287,7 +309,27 @@ def _refuse_other(input: Tensor, dtype: DType | object) -> None:
 def logcumsumexp(
     input: Tensor, dim: int | None = None, *, out: Tensor | None = None, axis: int | None = None
 ) -> Tensor:
-    """Log of the partial sums of exponentials along `dim`, without overflow."""
+    """Return the logarithm of the cumulative sum of exponentials along `dim`, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension to sum along.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.logcumsumexp(adjoint.tensor([1000.0, 1000.0]), 0)
+    tensor([1000.0000, 1000.6932])
+    """
     dim = either(dim, axis)
     if of(input.array.dtype).category < 2:
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'")
@@ -347,13 +389,55 @@ def _run(primitive: Primitive, result: Any, input: Tensor, dim: int | None, out:
 
 
 def cummax(input: Tensor, dim: int | None = None, *, out: Out | Outs = None, axis: int | None = None) -> Any:
-    """Find the largest element so far along `dim`, and its place."""
+    """Find the largest element so far along `dim`, and its index.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension to go along.
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (values, indices), each of the shape of `input`; of equal elements the last index.
+
+    Examples
+    --------
+    >>> values, indices = adjoint.cummax(adjoint.tensor([2.0, 3.0, 1.0, 4.0]), 0)
+    >>> values, indices
+    (tensor([2., 3., 3., 4.]), tensor([0, 1, 1, 3]))
+    """
     dim = either(dim, axis)
     return _run(cummax_p, return_types.cummax, input, dim, out)
 
 
 def cummin(input: Tensor, dim: int | None = None, *, out: Out | Outs = None, axis: int | None = None) -> Any:
-    """Find the smallest element so far along `dim`, and its place."""
+    """Find the smallest element so far along `dim`, and its index.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension to go along.
+    out : tuple of Tensor, optional
+        Tensors to write both results to.
+
+    Returns
+    -------
+    namedtuple of Tensor
+        (values, indices), each of the shape of `input`; of equal elements the last index.
+
+    Examples
+    --------
+    >>> values, indices = adjoint.cummin(adjoint.tensor([2.0, 3.0, 1.0, 4.0]), 0)
+    >>> values, indices
+    (tensor([2., 2., 1., 1.]), tensor([0, 0, 2, 2]))
+    """
     dim = either(dim, axis)
     return _run(cummin_p, return_types.cummin, input, dim, out)
 
@@ -429,9 +513,25 @@ def diff(
 def gradient(
     input: Tensor, *, spacing: Any = None, dim: Dims = None, edge_order: int = 1, axis: Dims = None
 ) -> tuple[Tensor, ...]:
-    """Estimate the derivative along each dim from neighbours on both sides; at the ends, from one side.
+    """Estimate the derivative along each dimension by central differences, one-sided at the ends.
 
     `spacing` is the distance of the points, or a list with one for each dim: a number, or coordinates.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    spacing : number or sequence, optional
+        Distance between points, a number or one per dimension; or their coordinates, a tensor per dimension.
+    dim : int or tuple of int, optional
+        Dimensions to differentiate along; all by default.
+    edge_order : int, default 1
+        Order of the estimate at the ends, 1 or 2.
+
+    Returns
+    -------
+    tuple of Tensor
+        One of the shape of `input` for each dimension.
 
     Examples
     --------
@@ -543,7 +643,29 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1,
 
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None) -> Tensor:
-    """Measure the area under `y`, with straight lines between the points, along `dim`."""
+    """Integrate along `dim` by the trapezoidal rule: `trapezoid` by another name.
+
+    Parameters
+    ----------
+    y : Tensor
+        Heights.
+    x : Tensor, optional
+        Positions, 1-D or of the shape of `y`; `dx` apart by default.
+    dx : number, default 1
+        Distance between points, without `x`.
+    dim : int, default -1
+        Dimension to integrate along.
+
+    Returns
+    -------
+    Tensor
+        The shape of `y` without `dim`.
+
+    Examples
+    --------
+    >>> adjoint.trapz(adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor(4.)
+    """
     dim = either(dim, axis, -1)
     return trapezoid(y, x, dx=dx, dim=dim)
 
@@ -551,7 +673,29 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axi
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None
 ) -> Tensor:
-    """Measure the area under `y` up to each point, along `dim`."""
+    """Return the cumulative integral along `dim` by the trapezoidal rule.
+
+    Parameters
+    ----------
+    y : Tensor
+        Heights.
+    x : Tensor, optional
+        Positions, 1-D or of the shape of `y`; `dx` apart by default.
+    dx : number, default 1
+        Distance between points, without `x`.
+    dim : int, default -1
+        Dimension to integrate along.
+
+    Returns
+    -------
+    Tensor
+        The shape of `y`, with one element less along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.cumulative_trapezoid(adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5000, 4.0000])
+    """
     dim = either(dim, axis, -1)
     axis = dim_in(dim, y.array.ndim)
     pieces, width = _trapezoids(y, x, dx, axis, "cumulative_trapezoid")

@@ -480,7 +480,36 @@ def scatter_reduce(
     input: Tensor, dim: int | None = None, index: Any = None, src: Value | Operand | TensorBase | None = None,
     reduce: str | None = None, *, include_self: bool = True, out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` reduced with the values of `src` that `index` sends to each place along `dim`."""
+    """Return `input` reduced with the elements of `src` that `index` sends to each position along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension that `index` is about.
+    index : Tensor, optional
+        Positions along `dim`, of as many dimensions as `input`, int64.
+    src : Tensor, optional
+        At least as large as `index`.
+    reduce : str, optional
+        "sum", "prod", "mean", "amax" or "amin".
+    include_self : bool, default True
+        Whether the elements of `input` take part.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(2)
+    >>> adjoint.scatter_reduce(x, 0, adjoint.tensor([0, 0, 1]), adjoint.tensor([1.0, 2.0, 3.0]), "sum")
+    tensor([3., 3.])
+    """
     dim = dim if axis is None else either(dim, axis)
     _check_reduce(reduce, "scatter_reduce")
     axis, values = _scatter_operands(input, dim, index, src, "scatter_reduce")
@@ -624,7 +653,28 @@ def _scatter_mask(input: Tensor, mask: Tensor, source: Tensor, op: str) -> Tenso
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return `input` with elements of `source`, one after the other, where a mask is true."""
+    """Return `input` with elements of `source`, in order, where a mask is true.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    mask : Tensor
+        bool, broadcast with `input`.
+    source : Tensor
+        At least as many elements as are true.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> mask = adjoint.tensor([True, False, True])
+    >>> adjoint.masked_scatter(adjoint.zeros(3), mask, adjoint.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 0., 2.])
+    """
     whole = input
     if input.array.shape != mask.array.shape:
         whole, mask = broadcast_tensors(input, mask)

@@ -193,7 +193,27 @@ def index_add(
     input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, alpha: Operand = 1,
     out: Out = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` with `alpha` times slices of `source` added where a vector names them.
+    """Return `input` with slices of `source`, scaled by `alpha`, added at positions along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension that `index` is about.
+    index : Tensor, optional
+        Positions along `dim`, 1-D, int64.
+    source : Tensor, optional
+        Slice i is added at position ``index[i]``.
+    alpha : number, default 1
+        Factor of `source`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
 
     Examples
     --------
@@ -248,7 +268,31 @@ def index_copy(
     input: Tensor, dim: int | None = None, index: Any = None, source: Value | None = None, *, out: Out = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return `input` with slices of `source` where a vector names them."""
+    """Return `input` with slices of `source` written at positions along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension that `index` is about.
+    index : Tensor, optional
+        Positions along `dim`, 1-D, int64.
+    source : Tensor, optional
+        Slice i replaces that at position ``index[i]``.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.index_copy(adjoint.zeros(3), 0, adjoint.tensor([2, 0]), adjoint.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
     dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_copy")
     return into(out, index_copy_p(input, source, index, axis))
@@ -309,7 +353,29 @@ def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: object,
 def index_fill(
     input: Tensor, dim: int | None = None, index: Any = None, value: Operand | None = None, *, axis: int | None = None
 ) -> Tensor:
-    """Return `input` with one value in the slices that a vector names."""
+    """Return `input` with one value in the slices at positions along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int, optional
+        Dimension that `index` is about.
+    index : Tensor, optional
+        Positions along `dim`, 1-D, int64.
+    value : number or Tensor, optional
+        The value.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.index_fill(adjoint.zeros(3), 0, adjoint.tensor([2, 0]), 5.0)
+    tensor([5., 0., 5.])
+    """
     dim = dim if axis is None else either(dim, axis)
     axis, index, given = _fill_operands(input, dim, index, value, "index_fill")
     filled = index_fill_p(input, given, index, axis)

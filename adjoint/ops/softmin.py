@@ -124,7 +124,26 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """Sample from the distribution of `logits` along `dim`, softened by `tau` so that gradients flow.
 
-    With `hard`, the sample is a single 1 among zeros; its gradient is that of the soft one.
+    ``softmax((logits + gumbel) / tau)`` with Gumbel noise. With `hard`, the sample is a single 1 among zeros; its
+    gradient is that of the soft one.
+
+    Parameters
+    ----------
+    logits : Tensor
+        Log probabilities, up to a constant, of any shape.
+    tau : float, default 1
+        Temperature: the lower, the closer to a single 1.
+    hard : bool, default False
+        Whether to return a single 1 among zeros.
+    eps : float, default 1e-10
+        Ignored, accepted for compatibility.
+    dim : int, default -1
+        Dimension of the classes.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `logits`; sums to 1 along `dim`.
 
     Examples
     --------

@@ -149,7 +149,25 @@ def argsort(
 
 
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Sort along the first dimension."""
+    """Sort along the first dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        At least one dimension.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`.
+
+    Examples
+    --------
+    >>> adjoint.msort(adjoint.tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
     return into(out, sort(input, 0)[0])
 
 
@@ -479,10 +497,26 @@ def unique_consecutive(
 ) -> Tensor | tuple[Tensor, ...]:
     """Return elements, or slices along `dim`, without those equal to the one before.
 
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    return_inverse : bool, default False
+        Whether to return where each element is in the result, too.
+    return_counts : bool, default False
+        Whether to return how often each was repeated, too.
+    dim : int, optional
+        Dimension whose slices are compared; elements of the flattened input by default.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        The elements; then the inverse and the counts, if asked for.
+
     Examples
     --------
-    >>> adjoint.unique_consecutive(adjoint.tensor([1, 1, 2, 1]))
-    tensor([1, 2, 1])
+    >>> adjoint.unique_consecutive(adjoint.tensor([1, 1, 2, 2, 1]), return_counts=True)
+    (tensor([1, 2, 1]), tensor([2, 2, 1]))
     """
     return _results(input, list(opaque("unique_consecutive", _runs, input, return_inverse, return_counts, dim)))
 
@@ -603,6 +637,23 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
 
 @looped
 def argwhere(input: Tensor) -> Tensor:
-    """Return the index of every element that is not zero, one row each."""
+    """Return the index of every element that is not zero, one row each.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        (number of nonzero elements, dimensions), int64.
+
+    Examples
+    --------
+    >>> adjoint.argwhere(adjoint.tensor([[0, 1], [2, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
     places: Tensor = nonzero(input)
     return places

@@ -95,7 +95,30 @@ log_ndtr_p = unary(
     holomorphic=False,
     node_name="SpecialLogNdtrBackward0",
 )
-erf_, erfc_, erfinv_ = inplace(erf_p), inplace(erfc_p), inplace(erfinv_p)
+erf_ = inplace(
+    erf_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.erf_()
+    tensor([0.0000, 0.8427])
+    """,
+)
+erfc_ = inplace(
+    erfc_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.erfc_()
+    tensor([1.0000, 0.1573])
+    """,
+)
+erfinv_ = inplace(
+    erfinv_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 0.5])
+    >>> x.erfinv_()
+    tensor([0.0000, 0.4769])
+    """,
+)
 
 
 @public(erf_p)
@@ -173,22 +196,94 @@ def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public(erfcx_p)
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return ``exp(x**2) * erfc(x)``, without overflow."""
+    """Take ``exp(x**2) * erfc(x)``, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.erfcx(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([5.0090, 1.0000, 0.4276])
+    """
 
 
 @public(ndtr_p)
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the probability that a standard normal variable is below each element."""
+    """Take the probability that a standard normal variable is below each element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.ndtr(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.1587, 0.5000, 0.8413])
+    """
 
 
 @public(ndtri_p)
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse of `ndtr`."""
+    """Take the inverse of `ndtr`: the quantile of the standard normal distribution.
+
+    Parameters
+    ----------
+    input : Tensor
+        Probabilities.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.ndtri(adjoint.tensor([0.025, 0.5, 0.975]))
+    tensor([-1.9600,  0.0000,  1.9600])
+    """
 
 
 @public(log_ndtr_p)
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm of `ndtr`, without underflow."""
+    """Take the logarithm of `ndtr`, without underflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.log_ndtr(adjoint.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.8410, -0.6931, -0.1728])
+    """
 
 
 # --- The gamma function -------------------------------------------------------------------------------
@@ -238,7 +333,23 @@ zeta_p: Primitive = binary(
     holomorphic=False,
     node_name="SpecialZetaBackward0",
 )
-lgamma_, digamma_, _polygamma_ = inplace(lgamma_p), inplace(digamma_p), inplace(polygamma_p)
+_polygamma_ = inplace(polygamma_p)
+lgamma_ = inplace(
+    lgamma_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 3.0])
+    >>> x.lgamma_()
+    tensor([0.0000, 0.6931])
+    """,
+)
+digamma_ = inplace(
+    digamma_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.digamma_()
+    tensor([-0.5772,  0.4228])
+    """,
+)
 
 
 @public(lgamma_p)
@@ -297,7 +408,32 @@ psi = digamma
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the `n`-th derivative of `digamma`."""
+    """Take the `n`-th derivative of `digamma`.
+
+    Parameters
+    ----------
+    n : int
+        Order of the derivative, not negative.
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If `n` is negative.
+
+    Examples
+    --------
+    >>> adjoint.special.polygamma(1, adjoint.tensor([0.5, 1.0, 2.0]))
+    tensor([4.9348, 1.6449, 0.6449])
+    """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return into(out, polygamma_p(input, n))
@@ -314,7 +450,29 @@ def polygamma_(input: Tensor, n: int) -> Tensor:
 
 
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm of the multivariate gamma function of dimension `p`."""
+    """Take the logarithm of the multivariate gamma function of dimension `p`.
+
+    ``p * (p - 1) / 4 * log(pi) + sum_i lgamma(input - i / 2)`` for i from 0 to ``p - 1``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Above ``(p - 1) / 2``.
+    p : int
+        Dimension.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.mvlgamma(adjoint.tensor([1.5, 3.0]), 2)
+    tensor([0.4516, 1.5502])
+    """
     if count_of(p, "p") < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input.array.dtype.kind == "b":
@@ -336,7 +494,27 @@ multigammaln = mvlgamma
 
 
 def zeta(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Return the Hurwitz zeta function; the gradient is for `other`."""
+    """Take the Hurwitz zeta function ``sum_k (k + other) ** -input``; the gradient is for `other`.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        Exponent.
+    other : Tensor or number
+        Offset, broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.special.zeta(adjoint.tensor([2.0, 4.0]), 1.0)
+    tensor([1.6449, 1.0823])
+    """
     require_any(input, other, "zeta")
     return into(out, zeta_p(input, other))
 
@@ -365,13 +543,53 @@ igamma_, igammac_ = inplace(igamma_p), inplace(igammac_p)
 
 
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the regularized lower incomplete gamma function; the gradient is for `other`."""
+    """Take the regularized lower incomplete gamma function; the gradient is for `other`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Shape of the gamma distribution, not negative.
+    other : Tensor
+        Limit of the integral, not negative; broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape, from 0 to 1.
+
+    Examples
+    --------
+    >>> adjoint.igamma(adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 1.0]))
+    tensor([0.6321, 0.2642])
+    """
     require_pair(input, other, "igamma")
     return into(out, igamma_p(input, other))
 
 
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the regularized upper incomplete gamma function; the gradient is for `other`."""
+    """Take the regularized upper incomplete gamma function; the gradient is for `other`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Shape of the gamma distribution, not negative.
+    other : Tensor
+        Limit of the integral, not negative; broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape, from 0 to 1.
+
+    Examples
+    --------
+    >>> adjoint.igammac(adjoint.tensor([1.0, 2.0]), adjoint.tensor([1.0, 1.0]))
+    tensor([0.3679, 0.7358])
+    """
     require_pair(input, other, "igammac")
     return into(out, igammac_p(input, other))
 
@@ -400,12 +618,52 @@ _logit_ = inplace(logit_p)
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Compute the inverse of the sigmoid; `eps` clamps the input to ``[eps, 1 - eps]``."""
+    """Take the inverse of the sigmoid, ``log(x / (1 - x))``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Probabilities; others give NaN without `eps`.
+    eps : float, optional
+        Limits `input` to the interval from `eps` to ``1 - eps`` first.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.logit(adjoint.tensor([0.1, 0.5, 1.0]))
+    tensor([-2.1972,  0.0000,     inf])
+    >>> adjoint.logit(adjoint.tensor([0.1, 0.5, 1.0]), eps=1e-6)
+    tensor([-2.1972,  0.0000, 13.8023])
+    """
     return into(out, logit_p(input, eps))
 
 
 def logit_(input: Tensor, eps: float | None = None) -> Tensor:
-    """Return the inverse of the sigmoid, in place."""
+    """Take the inverse of the sigmoid, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Tensor to overwrite.
+    eps : float, optional
+        Limits `input` to the interval from `eps` to ``1 - eps`` first.
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Examples
+    --------
+    >>> adjoint.tensor([0.1, 0.5]).logit_()
+    tensor([-2.1972,  0.0000])
+    """
     return _logit_(input, eps)
 
 
@@ -425,7 +683,25 @@ entr_p = unary(
 
 @public(entr_p)
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the entropy ``-x * log(x)``: 0 at 0, minus infinity below."""
+    """Take the entropy ``-x * log(x)``: 0 at 0, minus infinity below.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input`; integers give the default float dtype.
+
+    Examples
+    --------
+    >>> adjoint.special.entr(adjoint.tensor([0.0, 0.5, 1.0]))
+    tensor([0.0000, 0.3466, -0.0000])
+    """
 
 
 def _times_log(log: Any, x: Array, y: Value) -> Array:
@@ -455,13 +731,53 @@ xlogy_ = inplace(xlogy_p)
 
 
 def xlogy(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Return ``input * log(other)``, which is 0 where `input` is 0."""
+    """Take ``input * log(other)``, which is 0 where `input` is 0.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        Factor.
+    other : Tensor or number
+        Broadcast with `input`; at least one of both is a tensor.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.xlogy(adjoint.tensor([0.0, 2.0]), adjoint.tensor([0.0, 3.0]))
+    tensor([0.0000, 2.1972])
+    """
     require_any(input, other, "xlogy")
     return into(out, xlogy_p(input, other))
 
 
 def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """Return ``input * log(1 + other)``, which is 0 where `input` is 0."""
+    """Take ``input * log(1 + other)``, which is 0 where `input` is 0.
+
+    Parameters
+    ----------
+    input : Tensor or number
+        Factor.
+    other : Tensor or number
+        Broadcast with `input`; at least one of both is a tensor.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.special.xlog1py(adjoint.tensor([0.0, 2.0]), adjoint.tensor([-1.0, 2.0]))
+    tensor([0.0000, 2.1972])
+    """
     require_any(input, other, "xlog1py")
     return into(out, xlog1py_p(input, other))
 
@@ -503,13 +819,57 @@ by_ufunc.update({np.logaddexp: logaddexp_p, np.logaddexp2: logaddexp2_p})
 
 
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm of the sum of exponentials of both, without overflow."""
+    """Take the logarithm of the sum of exponentials of both, without overflow.
+
+    ``log(exp(input) + exp(other))``
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.logaddexp(adjoint.tensor([0.0, 1000.0]), adjoint.tensor([0.0, 1000.0]))
+    tensor([6.9315e-01, 1.0007e+03])
+    """
     require_pair(input, other, "logaddexp")
     return into(out, logaddexp_p(input, other))
 
 
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the base-2 logarithm of the sum of powers of 2 of both, without overflow."""
+    """Take the base-2 logarithm of the sum of powers of 2 of both, without overflow.
+
+    ``log2(2**input + 2**other)``
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    other : Tensor
+        Broadcast with `input`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape.
+
+    Examples
+    --------
+    >>> adjoint.logaddexp2(adjoint.tensor([0.0, 1000.0]), adjoint.tensor([0.0, 1000.0]))
+    tensor([1.0000e+00, 1.0010e+03])
+    """
     require_pair(input, other, "logaddexp2")
     return into(out, logaddexp2_p(input, other))
 

@@ -66,9 +66,102 @@ asinh_p = unary(
 )
 acosh_p = unary(np.arccosh, x=lambda g, x: g / _acosh_root(x), floating=True, name="acosh", written="AcoshBackward1")
 atanh_p = unary(np.arctanh, x=lambda g, x: g / (1 - x * x), floating=True, name="atanh", written="AtanhBackward1")
-sin_, cos_, tan_, asin_ = inplace(sin_p), inplace(cos_p), inplace(tan_p), inplace(asin_p)
-acos_, atan_, sinh_, cosh_ = inplace(acos_p), inplace(atan_p), inplace(sinh_p), inplace(cosh_p)
-tanh_, asinh_, acosh_, atanh_ = inplace(tanh_p), inplace(asinh_p), inplace(acosh_p), inplace(atanh_p)
+sin_ = inplace(
+    sin_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.sin_()
+    tensor([0.0000, 0.8415])
+    """,
+)
+cos_ = inplace(
+    cos_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.cos_()
+    tensor([1.0000, 0.5403])
+    """,
+)
+tan_ = inplace(
+    tan_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.tan_()
+    tensor([0.0000, 1.5574])
+    """,
+)
+asin_ = inplace(
+    asin_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.asin_()
+    tensor([0.0000, 1.5708])
+    """,
+)
+acos_ = inplace(
+    acos_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.acos_()
+    tensor([1.5708, 0.0000])
+    """,
+)
+atan_ = inplace(
+    atan_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.atan_()
+    tensor([0.0000, 0.7854])
+    """,
+)
+sinh_ = inplace(
+    sinh_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.sinh_()
+    tensor([0.0000, 1.1752])
+    """,
+)
+cosh_ = inplace(
+    cosh_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.cosh_()
+    tensor([1.0000, 1.5431])
+    """,
+)
+tanh_ = inplace(
+    tanh_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.tanh_()
+    tensor([0.0000, 0.7616])
+    """,
+)
+asinh_ = inplace(
+    asinh_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 1.0])
+    >>> x.asinh_()
+    tensor([0.0000, 0.8814])
+    """,
+)
+acosh_ = inplace(
+    acosh_p,
+    example="""
+    >>> x = adjoint.tensor([1.0, 2.0])
+    >>> x.acosh_()
+    tensor([0.0000, 1.3170])
+    """,
+)
+atanh_ = inplace(
+    atanh_p,
+    example="""
+    >>> x = adjoint.tensor([0.0, 0.5])
+    >>> x.atanh_()
+    tensor([0.0000, 0.5493])
+    """,
+)
 
 
 @public(sin_p)
@@ -552,7 +645,21 @@ def angle(input: Tensor, *, out: Out = None) -> Tensor:
 
 
 def complex(real: Tensor, imag: Tensor, *, out: Out = None) -> Tensor:
-    """Make complex numbers of real and imaginary parts.
+    """Return complex numbers of real and imaginary parts.
+
+    Parameters
+    ----------
+    real : Tensor
+        Real parts, float32 or float64.
+    imag : Tensor
+        Imaginary parts, of the same dtype; broadcast with `real`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        complex64 or complex128.
 
     Examples
     --------
@@ -577,7 +684,27 @@ def complex(real: Tensor, imag: Tensor, *, out: Out = None) -> Tensor:
 
 @autocasting
 def polar(abs: Tensor, angle: Tensor, *, out: Out = None) -> Tensor:
-    """Make complex numbers of absolute values and angles."""
+    """Return complex numbers of absolute values and angles: ``abs * exp(i * angle)``.
+
+    Parameters
+    ----------
+    abs : Tensor
+        Absolute values, float32 or float64.
+    angle : Tensor
+        Angles in radians, broadcast with `abs`.
+    out : Tensor, optional
+        Tensor to write the result to.
+
+    Returns
+    -------
+    Tensor
+        complex64 or complex128.
+
+    Examples
+    --------
+    >>> adjoint.polar(adjoint.tensor([1.0, 2.0]), adjoint.tensor([0.0, 0.5]))
+    tensor([1.0000+0.0000j, 1.7552+0.9589j])
+    """
     require_pair(abs, angle, "polar")
     _check_parts(abs, angle)
     return complex(mul_p(abs, cos_p(angle)), mul_p(abs, sin_p(angle)), out=out)

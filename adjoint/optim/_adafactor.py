@@ -63,7 +63,37 @@ def _mean(x: Any, axis: int) -> Any:
 
 
 class Adafactor(ByGroup):
-    """Adafactor (Shazeer & Stern 2018): relative steps, factored second moments, clipped updates."""
+    """Adafactor (Shazeer & Stern 2018): relative steps, factored second moments, clipped updates.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 0.01
+        The learning rate.
+    beta2_decay : float, default -0.8
+        Power of the step by which the average of squares forgets less and less.
+    eps : tuple of float, default (None, 0.001)
+        Square root of the least second moment, the machine epsilon for None; and the least root mean square of a
+        parameter that its step is scaled by.
+    d : float, default 1.0
+        Largest root mean square of an update; larger ones are scaled down.
+    weight_decay : float, default 0.0
+        The factor by which parameters decay, independently of the gradient.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([[1.0, 2.0]], requires_grad=True)
+    >>> optimizer = adjoint.optim.Adafactor([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([[0.8419, 1.8419]])
+    """
 
     _later_options = {"foreach": None}
     _counts = ("step",)

@@ -55,7 +55,42 @@ def _update(p: Any, g: Any, buffer: Any, group: dict[str, Any]) -> None:
 
 
 class Muon(ByGroup):
-    """Momentum orthogonalized by Newton-Schulz (Jordan et al. 2024); for matrices only."""
+    """Momentum orthogonalized by Newton-Schulz (Jordan et al. 2024); for matrices only.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 0.001
+        The learning rate.
+    weight_decay : float, default 0.1
+        The factor by which parameters decay, independently of the gradient.
+    momentum : float, default 0.95
+        The decay rate of the average of gradients.
+    nesterov : bool, default True
+        Use Nesterov momentum.
+    ns_coefficients : tuple of float, default (3.4445, -4.775, 2.0315)
+        The coefficients of the Newton-Schulz polynomial.
+    eps : float, default 1e-07
+        Least norm by which an update is divided.
+    ns_steps : int, default 5
+        Number of Newton-Schulz iterations.
+    adjust_lr_fn : str, optional
+        "original" scales the learning rate by the ratio of rows to columns, "match_rms_adamw" to the size of the
+        updates of AdamW.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not a matrix.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Linear(4, 2, bias=False)
+    >>> optimizer = adjoint.optim.Muon(layer.parameters(), lr=0.02)
+    >>> layer(adjoint.ones(1, 4)).sum().backward()
+    >>> optimizer.step()
+    """
 
     def __init__(
         self,

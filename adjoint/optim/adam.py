@@ -257,7 +257,42 @@ def _nadam(
 
 
 class NAdam(_Averaging):
-    """Adam with Nesterov momentum (Dozat 2016)."""
+    """Adam with Nesterov momentum (Dozat 2016).
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 0.002
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        The decay rates β1 and β2 of the averages.
+    eps : float, default 1e-08
+        Added to the denominator.
+    weight_decay : float, default 0
+        The factor λ of an L2 penalty, added to the gradient.
+    momentum_decay : float, default 0.004
+        How fast β1 approaches its limit.
+    decoupled_weight_decay : bool, default False
+        Decay the parameter itself, ``p = p - lr * λ * p``, and not by way of the gradient.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([[1.0, 2.0]], requires_grad=True)
+    >>> optimizer = adjoint.optim.NAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([[0.8944, 1.8944]])
+    """
 
     _update = staticmethod(_nadam)
     _written = "params, mu_products and state_steps"
@@ -546,7 +581,38 @@ def update_rows(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any])
 
 
 class SparseAdam(ByGroup):
-    """Adam for sparse gradients, such as an embedding's: rows without a gradient stay as they are."""
+    """Adam for sparse gradients, such as an embedding's: rows without a gradient stay as they are.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 0.001
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        The decay rates β1 and β2 of the averages.
+    eps : float, default 1e-08
+        Added to the denominator.
+    maximize : bool, default False
+        Go up the gradient, not down.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is itself sparse.
+    RuntimeError
+        When called with a dense gradient.
+
+    Examples
+    --------
+    >>> table = adjoint.nn.Embedding(3, 2, sparse=True)
+    >>> before = table.weight.detach().clone()
+    >>> optimizer = adjoint.optim.SparseAdam(table.parameters(), lr=0.1)
+    >>> table(adjoint.tensor([1])).sum().backward()
+    >>> optimizer.step()
+    >>> (table.weight.detach() != before).any(1)
+    tensor([False,  True, False])
+    """
 
     def __init__(
         self,

@@ -32,7 +32,54 @@ def _begin_momentum(optimizer: Optimizer, use_beta1: bool, lows: list[Any], high
 
 
 class CyclicLR(LRScheduler):
-    """The learning rate goes up and down between two bounds (Smith 2017), the momentum down and up."""
+    """Move the learning rate up and down between two bounds (Smith 2017), the momentum down and up.
+
+    Call ``step`` after every batch.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    base_lr : float or list of float
+        The lower bound, of all groups or a list of one per group.
+    max_lr : float or list of float
+        The upper bound.
+    step_size_up : int, default 2000
+        Steps from the lower bound to the upper one.
+    step_size_down : int, optional
+        Steps back; `step_size_up` by default.
+    mode : {"triangular", "triangular2", "exp_range"}, default "triangular"
+        The height of the cycles: constant, halved each time, or scaled by ``gamma ** step``.
+    gamma : float, default 1.0
+        The factor of "exp_range".
+    scale_fn : callable, optional
+        Called with the number of the cycle or the step, returns the height; in place of `mode`.
+    scale_mode : {"cycle", "iterations"}, default "cycle"
+        What `scale_fn` is called with.
+    cycle_momentum : bool, default True
+        Whether to change the momentum, too.
+    base_momentum : float, default 0.8
+        Its lower bound.
+    max_momentum : float, default 0.9
+        Its upper bound.
+    last_epoch : int, default -1
+        Go on after this step: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=0.1)
+    >>> schedule = adjoint.optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, step_size_up=2, cycle_momentum=False)
+    >>> for epoch in range(6):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 0.1
+    1 0.55
+    2 1.0
+    3 0.55
+    4 0.1
+    5 0.55
+    """
 
     __module__ = "adjoint.optim.lr_scheduler"
 
@@ -116,7 +163,60 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One rise to `max_lr` and one long fall (Smith & Topin 2018), the momentum the other way round."""
+    """Raise the learning rate to `max_lr` once, then lower it for long (Smith & Topin 2018); the momentum inversely.
+
+    Call ``step`` after every batch.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    max_lr : float or list of float
+        The largest learning rate, of all groups or a list of one per group.
+    total_steps : int, optional
+        Number of steps in all; by default ``epochs * steps_per_epoch``.
+    epochs : int, optional
+        Number of epochs.
+    steps_per_epoch : int, optional
+        Steps in an epoch.
+    pct_start : float, default 0.3
+        Fraction of the steps that the rise takes.
+    anneal_strategy : {"cos", "linear"}, default "cos"
+        Along a cosine or a line.
+    cycle_momentum : bool, default True
+        Whether to change the momentum, too.
+    base_momentum : float or list of float, default 0.85
+        Its lower bound.
+    max_momentum : float or list of float, default 0.95
+        Its upper bound.
+    div_factor : float, default 25.0
+        The first learning rate is ``max_lr / div_factor``.
+    final_div_factor : float, default 10000.0
+        The last one is the first one divided by this.
+    three_phase : bool, default False
+        Whether the fall first mirrors the rise and then goes on to the last learning rate.
+    last_epoch : int, default -1
+        Go on after this step: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Raises
+    ------
+    ValueError
+        If neither `total_steps` nor `epochs` and `steps_per_epoch` are given.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=0.1)
+    >>> schedule = adjoint.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=6, cycle_momentum=False)
+    >>> for epoch in range(5):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 0.04
+    1 0.9944
+    2 0.8117
+    3 0.4626
+    4 0.1335
+    """
 
     __module__ = "adjoint.optim.lr_scheduler"
 

@@ -145,7 +145,40 @@ def _asgd(p: Any, g: Any, average: Any, eta: Any, keep: Any, share: Any) -> Any:
 
 
 class ASGD(Elementwise):
-    """Averaged gradient descent (Polyak & Juditsky 1992); the average is in ``state[p]["ax"]``."""
+    """Averaged gradient descent (Polyak & Juditsky 1992); the average is in ``state[p]["ax"]``.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 0.01
+        The learning rate.
+    lambd : float, default 0.0001
+        Decay of the learning rate, and of the parameters towards zero.
+    alpha : float, default 0.75
+        Power by which the learning rate decays.
+    t0 : float, default 1000000.0
+        Step from which parameters are averaged.
+    weight_decay : float, default 0
+        The factor of an L2 penalty, added to the gradient.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([[1.0, 2.0]], requires_grad=True)
+    >>> optimizer = adjoint.optim.ASGD([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([[0.8000, 1.6000]])
+    """
 
     _update = staticmethod(_asgd)
     _written = "params, mus, etas, and state_steps"
@@ -511,7 +544,39 @@ def _rprop(p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, small
 
 
 class Rprop(Elementwise):
-    """Resilient backpropagation (Riedmiller & Braun 1993), for full batches."""
+    """Resilient backpropagation (Riedmiller & Braun 1993), for full batches.
+
+    Only the sign of a gradient counts. Each element has a step size of its own, which grows while the sign stays the
+    same and shrinks when it changes.
+
+    Parameters
+    ----------
+    params : iterable
+        The parameters; or pairs of name and parameter; or dicts, each with ``"params"`` and options of its own.
+    lr : float or Tensor, default 0.01
+        The first step size.
+    etas : tuple of float, default (0.5, 1.2)
+        The factors by which a step size shrinks and grows.
+    step_sizes : tuple of float, default (1e-06, 50)
+        The least and the largest step size.
+    capturable : bool, default False
+        Accepted for parameters on a GPU, and changes nothing there.
+    foreach : bool, optional
+        Accepted and not used: all parameters are updated together in any case.
+    maximize : bool, default False
+        Go up the gradient, not down.
+    differentiable : bool, default False
+        Record the step, so that gradients flow through it.
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([[1.0, 2.0]], requires_grad=True)
+    >>> optimizer = adjoint.optim.Rprop([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([[0.9000, 1.9000]])
+    """
 
     _update = staticmethod(_rprop)
     _buffers = ("prev", "step_size")

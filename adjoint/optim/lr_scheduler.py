@@ -102,7 +102,29 @@ class LambdaLR(_ByFunctions):
 
 
 class MultiplicativeLR(_ByFunctions):
-    """The last learning rate times a function of the epoch."""
+    """Multiply the last learning rate by a function of the epoch.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    lr_lambda : callable or list of callable
+        Called with the epoch, returns a factor; or one such function per group.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for epoch in range(3):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.5
+    2 0.25
+    """
 
     def __init__(
         self,
@@ -215,7 +237,32 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """A smaller learning rate for the first `total_iters` epochs."""
+    """Multiply the learning rate by `factor` for the first `total_iters` epochs.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    factor : float, default 0.3333333333333333
+        The factor.
+    total_iters : int, default 5
+        Number of epochs.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for epoch in range(4):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 0.5
+    1 0.5
+    2 1.0
+    3 1.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -238,7 +285,34 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """A factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Multiply the learning rate by a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    start_factor : float, default 0.3333333333333333
+        The first factor.
+    end_factor : float, default 1.0
+        The last factor.
+    total_iters : int, default 5
+        Number of epochs.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> for epoch in range(4):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 0.5
+    1 0.75
+    2 1.0
+    3 1.0
+    """
 
     def __init__(
         self,
@@ -310,7 +384,33 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Decay to zero in `total_iters` epochs, by a power of the remaining fraction."""
+    """Decay to zero in `total_iters` epochs: ``lr = base_lr * (1 - epoch / total_iters) ** power``.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    total_iters : int, default 5
+        Number of epochs.
+    power : float, default 1.0
+        The power.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+    >>> for epoch in range(5):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.5625
+    2 0.25
+    3 0.0625
+    4 0.0
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
@@ -384,7 +484,37 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing that restarts after `T_0` epochs, then after `T_mult` times as many, and so on."""
+    """Cosine annealing that restarts after `T_0` epochs, then after `T_mult` times as many, and so on.
+
+    ``lr = eta_min + (base_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2``, T_cur epochs after the last restart.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    T_0 : int
+        Epochs until the first restart.
+    T_mult : int, default 1
+        Factor by which each period is longer than the one before.
+    eta_min : float, default 0.0
+        The least learning rate.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for epoch in range(5):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.5
+    2 1.0
+    3 0.5
+    4 1.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -474,7 +604,35 @@ class _OfSchedulers(LRScheduler):
 
 
 class SequentialLR(_OfSchedulers):
-    """One schedule after the other, each from its milestone on."""
+    """Use one schedule after the other, each from its milestone on.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    schedulers : sequence of LRScheduler
+        The schedules, of `optimizer`.
+    milestones : sequence of int
+        The epochs at which the second, the third and so on begin.
+    last_epoch : int, default -1
+        Go on after this epoch: then the groups must have ``"initial_lr"``. -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> warm = adjoint.optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
+    >>> decay = adjoint.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = adjoint.optim.lr_scheduler.SequentialLR(optimizer, [warm, decay], milestones=[2])
+    >>> for epoch in range(5):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 0.1
+    1 0.1
+    2 1.0
+    3 0.5
+    4 0.25
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -522,7 +680,30 @@ class SequentialLR(_OfSchedulers):
 
 
 class ChainedScheduler(_OfSchedulers):
-    """Several schedules at once: each modifies the learning rate that the previous one has set."""
+    """Apply several schedules at once, each changing what the one before has set.
+
+    Parameters
+    ----------
+    schedulers : sequence of LRScheduler
+        The schedules, of one optimizer.
+    optimizer : Optimizer, optional
+        Their optimizer; taken from them by default.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> warm = adjoint.optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
+    >>> decay = adjoint.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = adjoint.optim.lr_scheduler.ChainedScheduler([warm, decay])
+    >>> for epoch in range(4):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 0.1
+    1 0.05
+    2 0.25
+    3 0.125
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:

@@ -28,7 +28,24 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """Return the function that averages one parameter exponentially."""
+    """Return the function that averages one parameter exponentially.
+
+    Parameters
+    ----------
+    decay : float, default 0.999
+        Weight of the old average.
+
+    Returns
+    -------
+    callable
+        For `AveragedModel`: ``decay * average + (1 - decay) * value``.
+
+    Examples
+    --------
+    >>> w, new = adjoint.tensor(1.0), adjoint.tensor(2.0)
+    >>> adjoint.optim.swa_utils.get_ema_avg_fn(0.9)(w, new, adjoint.tensor(1))
+    tensor(1.1000)
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -39,7 +56,19 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """Return the function that averages one parameter, with equal weights."""
+    """Return the function that averages one parameter, all values with the same weight.
+
+    Returns
+    -------
+    callable
+        For `AveragedModel`: ``average + (value - average) / (count + 1)``.
+
+    Examples
+    --------
+    >>> w, new = adjoint.tensor(1.0), adjoint.tensor(2.0)
+    >>> adjoint.optim.swa_utils.get_swa_avg_fn()(w, new, adjoint.tensor(1))
+    tensor(1.5000)
+    """
 
     @no_grad()
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
@@ -49,7 +78,25 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """Return the function that averages lists of parameters exponentially, in place."""
+    """Return the function that averages lists of parameters exponentially, in place.
+
+    Parameters
+    ----------
+    decay : float, default 0.999
+        Weight of the old average.
+
+    Returns
+    -------
+    callable
+        For `AveragedModel`: ``decay * average + (1 - decay) * value``, in place.
+
+    Examples
+    --------
+    >>> w, new = adjoint.tensor(1.0), adjoint.tensor(2.0)
+    >>> adjoint.optim.swa_utils.get_ema_multi_avg_fn(0.9)([w], [new], adjoint.tensor(1))
+    >>> w
+    tensor(1.1000)
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -61,7 +108,20 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """Return the function that averages lists of parameters in place, with equal weights."""
+    """Return the function that averages lists of parameters in place, all values with the same weight.
+
+    Returns
+    -------
+    callable
+        For `AveragedModel`: ``average + (value - average) / (count + 1)``, in place.
+
+    Examples
+    --------
+    >>> w, new = adjoint.tensor(1.0), adjoint.tensor(2.0)
+    >>> adjoint.optim.swa_utils.get_swa_multi_avg_fn()([w], [new], adjoint.tensor(1))
+    >>> w
+    tensor(1.5000)
+    """
 
     @no_grad()
     def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
@@ -82,6 +142,20 @@ def _move(average: Any, current: Any, share: float) -> None:
 
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's at every `update_parameters`.
+
+    Parameters
+    ----------
+    model : Module
+        The model; it is copied.
+    device : device, optional
+        Where the averages are; where the model is by default.
+    avg_fn : callable, optional
+        Called with the average, the new value and the number of averaged models, returns the new average. The mean of
+        all by default.
+    multi_avg_fn : callable, optional
+        The same for lists of parameters, in place.
+    use_buffers : bool, default False
+        Whether buffers are averaged, too; otherwise they are copied.
 
     Examples
     --------
@@ -140,7 +214,24 @@ def _averaged(model: Any, use_buffers: bool) -> Iterable[Any]:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
-    """Recompute the running statistics of a model's batch norms from the inputs of `loader`."""
+    """Compute the running statistics of a model's batch norms anew, from the inputs that `loader` gives.
+
+    Parameters
+    ----------
+    loader : iterable
+        Batches of inputs; of lists or tuples the first item.
+    model : Module
+        Its batch norms are reset and then run in training mode.
+    device : device, optional
+        Where to move the inputs first.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.BatchNorm1d(1)
+    >>> adjoint.optim.swa_utils.update_bn([adjoint.tensor([[1.0], [3.0]])], model)
+    >>> model.running_mean
+    tensor([2.])
+    """
     from ..nn.modules.batchnorm import _BatchNorm
 
     momenta = {}
@@ -163,7 +254,35 @@ def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Anneal to the constant learning rate at which weights are averaged."""
+    """Anneal to a constant learning rate, that of the epochs whose weights are averaged.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its groups' ``"lr"`` are set.
+    swa_lr : float or list of float
+        The last learning rate, of all groups or a list of one per group.
+    anneal_epochs : int, default 10
+        Number of epochs until then.
+    anneal_strategy : {"cos", "linear"}, default "cos"
+        Along a cosine or a line.
+    last_epoch : int, default -1
+        Go on after this epoch; -1 starts anew.
+
+    Examples
+    --------
+    >>> optimizer = adjoint.optim.SGD([adjoint.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = adjoint.optim.swa_utils.SWALR(optimizer, swa_lr=0.1, anneal_epochs=3, anneal_strategy="linear")
+    >>> for epoch in range(5):
+    ...     print(epoch, round(optimizer.param_groups[0]["lr"], 4))
+    ...     optimizer.step()
+    ...     schedule.step()
+    0 1.0
+    1 0.7
+    2 0.4
+    3 0.1
+    4 0.1
+    """
 
     def __init__(
         self,

@@ -73,19 +73,51 @@ class LogSigmoid(Functional):
 
 
 class Softsign(Functional):
-    """``x / (1 + |x|)`` of each element."""
+    """``x / (1 + |x|)`` of each element.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Softsign()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.6667,  0.3333,  0.8000])
+    """
 
     _function = "softsign"
 
 
 class Tanhshrink(Functional):
-    """``x - tanh(x)`` of each element."""
+    """``x - tanh(x)`` of each element.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Tanhshrink()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-1.0360,  0.0379,  3.0007])
+    """
 
     _function = "tanhshrink"
 
 
 class Softmax2d(Module):
-    """Softmax over the channels at each pixel of an image."""
+    """Softmax over the channels at each position of an image.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Softmax2d()(adjoint.zeros(2, 1, 2))
+    tensor([[[0.5000, 0.5000]],
+    <BLANKLINE>
+            [[0.5000, 0.5000]]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the softmax of `input` over its channels."""
@@ -154,7 +186,22 @@ class SiLU(_InPlace):
 
 
 class Mish(_InPlace):
-    """``x * tanh(softplus(x))`` of each element."""
+    """``x * tanh(softplus(x))`` of each element.
+
+    Parameters
+    ----------
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Mish()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.2525,  0.3752,  3.9974])
+    """
 
     _function = "mish"
 
@@ -208,7 +255,22 @@ class Hardswish(_InPlace):
 
 
 class Hardsigmoid(_InPlace):
-    """``relu6(x + 3) / 6`` of each element."""
+    """``relu6(x + 3) / 6`` of each element.
+
+    Parameters
+    ----------
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Hardsigmoid()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([0.1667, 0.5833, 1.0000])
+    """
 
     _function = "hardsigmoid"
 
@@ -221,7 +283,26 @@ class Hardsigmoid(_InPlace):
 
 
 class Threshold(Functional):
-    """Replace elements that are not above `threshold` by `value`."""
+    """Replace elements that are not above `threshold` by `value`.
+
+    Parameters
+    ----------
+    threshold : float
+        What elements are compared with.
+    value : float
+        What replaces them.
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Threshold(1.0, 0.0)(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([0., 0., 4.])
+    """
 
     _function = "threshold"
     __constants__ = _options = ["threshold", "value", "inplace"]
@@ -232,7 +313,26 @@ class Threshold(Functional):
 
 
 class RReLU(Functional):
-    """Leaky rectifier with a random slope for each element in training."""
+    """Leaky rectifier whose slope is sampled for each element in training, and fixed in evaluation.
+
+    Parameters
+    ----------
+    lower : float, default 0.125
+        Least slope.
+    upper : float, default 0.3333333333333333
+        Largest slope; in evaluation the slope is the mean of both.
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.RReLU().eval()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.4583,  0.5000,  4.0000])
+    """
 
     __constants__ = _options = ["lower", "upper", "inplace"]
 
@@ -246,7 +346,30 @@ class RReLU(Functional):
 
 
 class Hardtanh(Functional):
-    """Each element, cut off at `min_val` and `max_val`."""
+    """Each element, limited to the interval from `min_val` to `max_val`.
+
+    Parameters
+    ----------
+    min_val : float, default -1.0
+        Lower limit.
+    max_val : float, default 1.0
+        Upper limit.
+    inplace : bool, default False
+        Write the result to the input.
+    min_value : float, optional
+        Deprecated: use `min_val`.
+    max_value : float, optional
+        Deprecated: use `max_val`.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Hardtanh()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     _function = "hardtanh"
     __constants__ = _options = ["min_val", "max_val", "inplace"]
@@ -275,7 +398,22 @@ class Hardtanh(Functional):
 
 
 class ReLU6(Hardtanh):
-    """Each element, cut off at 0 and 6."""
+    """Each element, limited to the interval from 0 to 6.
+
+    Parameters
+    ----------
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReLU6()(adjoint.tensor([-2.0, 0.5, 8.0]))
+    tensor([0.0000, 0.5000, 6.0000])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -319,7 +457,24 @@ class ELU(_ExponentialUnit):
 
 
 class CELU(_ExponentialUnit):
-    """Exponential linear unit that is smooth at zero: ``alpha * (exp(x / alpha) - 1)`` below."""
+    """Exponential linear unit that is smooth at zero: ``alpha * (exp(x / alpha) - 1)`` where x is negative.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The limit for large negative elements is ``-alpha``.
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.CELU()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-0.8647,  0.5000,  4.0000])
+    """
 
     _function = "celu"
 
@@ -353,7 +508,22 @@ class LeakyReLU(Functional):
 
 
 class GLU(Functional):
-    """First half of a dimension times the logistic function of the other half."""
+    """First half of a dimension times the logistic function of the other half.
+
+    Parameters
+    ----------
+    dim : int, default -1
+        Dimension to split in two.
+
+    Shape
+    -----
+    Input: any, with an even size of `dim`. Output: that size is halved.
+
+    Examples
+    --------
+    >>> adjoint.nn.GLU()(adjoint.tensor([1.0, 2.0, 0.0, 100.0]))
+    tensor([0.5000, 2.0000])
+    """
 
     _function = "glu"
     __constants__ = _options = ["dim"]
@@ -414,13 +584,43 @@ class _Shrink(Functional):
 
 
 class Hardshrink(_Shrink):
-    """Each element, or zero where it is within `lambd` of zero."""
+    """Each element, or zero where it is within `lambd` of zero.
+
+    Parameters
+    ----------
+    lambd : float, default 0.5
+        Half the width of the interval that becomes zero.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Hardshrink()(adjoint.tensor([-2.0, 0.3, 4.0]))
+    tensor([-2.,  0.,  4.])
+    """
 
     _function = "hardshrink"
 
 
 class Softshrink(_Shrink):
-    """Each element moved by `lambd` towards zero, and no further."""
+    """Each element moved by `lambd` towards zero, and no further.
+
+    Parameters
+    ----------
+    lambd : float, default 0.5
+        How far elements are moved.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Softshrink()(adjoint.tensor([-2.0, 0.5, 4.0]))
+    tensor([-1.5000,  0.0000,  3.5000])
+    """
 
     _function = "softshrink"
 
@@ -469,7 +669,22 @@ class _Along(Functional):
 
 
 class Softmin(_Along):
-    """Softmax of the negated input along a dimension."""
+    """Softmax of the negated input along a dimension.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Dimension along which the results sum to 1.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Softmin(dim=0)(adjoint.tensor([0.0, 0.0, 1.0]))
+    tensor([0.4223, 0.4223, 0.1554])
+    """
 
     _function = "softmin"
 

@@ -56,7 +56,24 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Split a dimension into several."""
+    """Split a dimension into several.
+
+    Parameters
+    ----------
+    dim : int or str
+        Dimension to split, a number or a name.
+    unflattened_size : tuple of int
+        Its new sizes; one of them may be -1.
+
+    Shape
+    -----
+    Input: any. Output: `dim` is replaced by as many dimensions as `unflattened_size` has.
+
+    Examples
+    --------
+    >>> adjoint.nn.Unflatten(1, (2, 3))(adjoint.zeros(4, 6)).shape
+    adjoint.Size([4, 2, 3])
+    """
 
     __constants__ = ["dim", "unflattened_size"]
 
@@ -84,7 +101,32 @@ class Unflatten(Module):
 
 
 class Fold(Functional):
-    """Sum windows, given as columns, into an image."""
+    """Add up columns of windows to images: the gradient of `Unfold`.
+
+    Parameters
+    ----------
+    output_size : int or tuple of int
+        Height and width of the images.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    dilation : int or tuple of int, default 1
+        Step between the elements of a window.
+    padding : int or tuple of int, default 0
+        Positions on both sides of the images that the windows had and the result does not.
+    stride : int or tuple of int, default 1
+        Step between windows.
+
+    Shape
+    -----
+    Input: (N, C * KH * KW, L). Output: (N, C, *output_size).
+
+    Examples
+    --------
+    >>> adjoint.nn.Fold(3, 2)(adjoint.ones(1, 4, 4))
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]])
+    """
 
     _function = "fold"
     __constants__ = _options = ["output_size", "kernel_size", "dilation", "padding", "stride"]
@@ -197,79 +239,292 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Pad sequences with values from the opposite end (circular padding)."""
+    """Pad sequences with the elements of the other end.
+
+    Parameters
+    ----------
+    padding : int or (left, right)
+        How much to add on each side, one number for all sides or one per side; at most the size of the input.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: the same with ``L_out = L + left + right``.
+
+    Examples
+    --------
+    >>> adjoint.nn.CircularPad1d(1)(adjoint.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 1., 2., 3., 1.]])
+    """
 
     _dims = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Pad images with values from the opposite end (circular padding)."""
+    """Pad images with the elements of the other end.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom)
+        How much to add on each side, one number for all sides or one per side; at most the size of the input.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same with ``H_out = H + top + bottom`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.CircularPad2d(1)(adjoint.arange(4.0).reshape(1, 2, 2))
+    tensor([[[3., 2., 3., 2.],
+             [1., 0., 1., 0.],
+             [3., 2., 3., 2.],
+             [1., 0., 1., 0.]]])
+    """
 
     _dims = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Pad volumes with values from the opposite end (circular padding)."""
+    """Pad volumes with the elements of the other end.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom, front, back)
+        How much to add on each side, one number for all sides or one per side; at most the size of the input.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: the same with ``D_out = D + front + back`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.CircularPad3d(1)(adjoint.arange(8.0).reshape(1, 2, 2, 2)).shape
+    adjoint.Size([1, 4, 4, 4])
+    """
 
     _dims = 3
 
 
 class ConstantPad1d(_ConstantPad):
-    """Pad sequences with one value."""
+    """Pad sequences with one value.
+
+    Parameters
+    ----------
+    padding : int or (left, right)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+    value : number
+        What to pad with.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: the same with ``L_out = L + left + right``.
+
+    Examples
+    --------
+    >>> adjoint.nn.ConstantPad1d(1, 9.0)(adjoint.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[9., 1., 2., 3., 9.]])
+    """
 
     _dims = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """Pad images with one value."""
+    """Pad images with one value.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+    value : number
+        What to pad with.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same with ``H_out = H + top + bottom`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.ConstantPad2d(1, 9.0)(adjoint.arange(4.0).reshape(1, 2, 2))
+    tensor([[[9., 9., 9., 9.],
+             [9., 0., 1., 9.],
+             [9., 2., 3., 9.],
+             [9., 9., 9., 9.]]])
+    """
 
     _dims = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Pad volumes with one value."""
+    """Pad volumes with one value.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom, front, back)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+    value : number
+        What to pad with.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: the same with ``D_out = D + front + back`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.ConstantPad3d(1, 9.0)(adjoint.arange(8.0).reshape(1, 2, 2, 2)).shape
+    adjoint.Size([1, 4, 4, 4])
+    """
 
     _dims = 3
 
 
 class ReflectionPad1d(_Pad):
-    """Pad sequences with their mirror image."""
+    """Pad sequences with their mirror image, the border not repeated.
+
+    Parameters
+    ----------
+    padding : int or (left, right)
+        How much to add on each side, one number for all sides or one per side; less than the size of the input.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: the same with ``L_out = L + left + right``.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReflectionPad1d(1)(adjoint.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[2., 1., 2., 3., 2.]])
+    """
 
     _dims, _mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """Pad images with their mirror image."""
+    """Pad images with their mirror image, the border not repeated.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom)
+        How much to add on each side, one number for all sides or one per side; less than the size of the input.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same with ``H_out = H + top + bottom`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReflectionPad2d(1)(adjoint.arange(4.0).reshape(1, 2, 2))
+    tensor([[[3., 2., 3., 2.],
+             [1., 0., 1., 0.],
+             [3., 2., 3., 2.],
+             [1., 0., 1., 0.]]])
+    """
 
     _dims, _mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """Pad volumes with their mirror image."""
+    """Pad volumes with their mirror image, the border not repeated.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom, front, back)
+        How much to add on each side, one number for all sides or one per side; less than the size of the input.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: the same with ``D_out = D + front + back`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReflectionPad3d(1)(adjoint.arange(8.0).reshape(1, 2, 2, 2)).shape
+    adjoint.Size([1, 4, 4, 4])
+    """
 
     _dims, _mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """Pad sequences with their border."""
+    """Pad sequences with their border.
+
+    Parameters
+    ----------
+    padding : int or (left, right)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: the same with ``L_out = L + left + right``.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReplicationPad1d(1)(adjoint.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 2., 3., 3.]])
+    """
 
     _dims, _mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """Pad images with their border."""
+    """Pad images with their border.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: the same with ``H_out = H + top + bottom`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReplicationPad2d(1)(adjoint.arange(4.0).reshape(1, 2, 2))
+    tensor([[[0., 0., 1., 1.],
+             [0., 0., 1., 1.],
+             [2., 2., 3., 3.],
+             [2., 2., 3., 3.]]])
+    """
 
     _dims, _mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """Pad volumes with their border."""
+    """Pad volumes with their border.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom, front, back)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: the same with ``D_out = D + front + back`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReplicationPad3d(1)(adjoint.arange(8.0).reshape(1, 2, 2, 2)).shape
+    adjoint.Size([1, 4, 4, 4])
+    """
 
     _dims, _mode = 3, "replicate"
 
 
 class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    """Pad sequences with zeros."""
+    """Pad sequences with zeros.
+
+    Parameters
+    ----------
+    padding : int or (left, right)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: the same with ``L_out = L + left + right``.
+
+    Examples
+    --------
+    >>> adjoint.nn.ZeroPad1d(1)(adjoint.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[0., 1., 2., 3., 0.]])
+    """
 
 
 class ZeroPad2d(_ZeroPad, ConstantPad2d):
@@ -294,11 +549,41 @@ class ZeroPad2d(_ZeroPad, ConstantPad2d):
 
 
 class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    """Pad volumes with zeros."""
+    """Pad volumes with zeros.
+
+    Parameters
+    ----------
+    padding : int or (left, right, top, bottom, front, back)
+        How much to add on each side, one number for all sides or one per side; negative numbers crop.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: the same with ``D_out = D + front + back`` and so on.
+
+    Examples
+    --------
+    >>> adjoint.nn.ZeroPad3d(1)(adjoint.arange(8.0).reshape(1, 2, 2, 2)).shape
+    adjoint.Size([1, 4, 4, 4])
+    """
 
 
 class ChannelShuffle(Functional):
-    """Reorder channels so that those of `groups` groups alternate."""
+    """Split the channels into `groups` groups and interleave them.
+
+    Parameters
+    ----------
+    groups : int
+        Number of groups; divides the number of channels.
+
+    Shape
+    -----
+    Input: (N, C, ...). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.ChannelShuffle(2)(adjoint.arange(4.0).reshape(1, 4, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     _function = "channel_shuffle"
     __constants__ = _options = ["groups"]
@@ -336,7 +621,25 @@ class PixelShuffle(Functional):
 
 
 class PixelUnshuffle(Functional):
-    """Make an image smaller by a factor, into channels: (C, H * r, W * r) becomes (C * r * r, H, W)."""
+    """Move the elements of blocks of an image into channels: the inverse of `PixelShuffle`.
+
+    Parameters
+    ----------
+    downscale_factor : int
+        Size of the blocks, r.
+
+    Shape
+    -----
+    Input: (N, C, H * r, W * r). Output: (N, C * r * r, H, W).
+
+    Examples
+    --------
+    >>> adjoint.nn.PixelUnshuffle(2)(adjoint.arange(4.0).reshape(1, 2, 2)).flatten(1)
+    tensor([[0.],
+            [1.],
+            [2.],
+            [3.]])
+    """
 
     _function = "pixel_unshuffle"
     __constants__ = _options = ["downscale_factor"]
@@ -422,14 +725,49 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Enlarge images by repeating the nearest element."""
+    """Enlarge images by repeating the nearest element.
+
+    Parameters
+    ----------
+    size : int or tuple of int, optional
+        Height and width of the result.
+    scale_factor : float or tuple of float, optional
+        Factor of both, in place of `size`.
+
+    Shape
+    -----
+    Input: (N, C, H, W). Output: (N, C, H_out, W_out).
+
+    Examples
+    --------
+    >>> adjoint.nn.UpsamplingNearest2d(scale_factor=2)(adjoint.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Enlarge images by bilinear interpolation, with aligned corners."""
+    """Enlarge images bilinearly, with the corners of input and output aligned.
+
+    Parameters
+    ----------
+    size : int or tuple of int, optional
+        Height and width of the result.
+    scale_factor : float or tuple of float, optional
+        Factor of both, in place of `size`.
+
+    Shape
+    -----
+    Input: (N, C, H, W). Output: (N, C, H_out, W_out).
+
+    Examples
+    --------
+    >>> adjoint.nn.UpsamplingBilinear2d(size=(1, 3))(adjoint.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

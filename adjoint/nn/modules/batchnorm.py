@@ -402,21 +402,111 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A `BatchNorm1d` that learns `num_features` from its first input."""
+    """A `BatchNorm1d` that learns `num_features` from its first input.
+
+    Parameters
+    ----------
+    eps : float, default 1e-05
+        Added to the variance.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics; None for the mean of all batches.
+    affine : bool, default True
+        Scale and shift each channel by learned numbers.
+    track_running_stats : bool, default True
+        Keep running statistics, and use them in evaluation.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        Shift, too; without it the channels are only scaled.
+
+    Shape
+    -----
+    As of `BatchNorm1d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyBatchNorm1d()
+    >>> layer(adjoint.ones(2, 4, 5)).shape
+    adjoint.Size([2, 4, 5])
+    >>> layer.num_features
+    4
+    """
 
     cls_to_become = BatchNorm1d
     _ranks = BatchNorm1d._ranks
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """A `BatchNorm2d` that learns `num_features` from its first input."""
+    """A `BatchNorm2d` that learns `num_features` from its first input.
+
+    Parameters
+    ----------
+    eps : float, default 1e-05
+        Added to the variance.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics; None for the mean of all batches.
+    affine : bool, default True
+        Scale and shift each channel by learned numbers.
+    track_running_stats : bool, default True
+        Keep running statistics, and use them in evaluation.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        Shift, too; without it the channels are only scaled.
+
+    Shape
+    -----
+    As of `BatchNorm2d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyBatchNorm2d()
+    >>> layer(adjoint.ones(2, 4, 5, 5)).shape
+    adjoint.Size([2, 4, 5, 5])
+    >>> layer.num_features
+    4
+    """
 
     cls_to_become = BatchNorm2d
     _ranks = BatchNorm2d._ranks
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A `BatchNorm3d` that learns `num_features` from its first input."""
+    """A `BatchNorm3d` that learns `num_features` from its first input.
+
+    Parameters
+    ----------
+    eps : float, default 1e-05
+        Added to the variance.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics; None for the mean of all batches.
+    affine : bool, default True
+        Scale and shift each channel by learned numbers.
+    track_running_stats : bool, default True
+        Keep running statistics, and use them in evaluation.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        Shift, too; without it the channels are only scaled.
+
+    Shape
+    -----
+    As of `BatchNorm3d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyBatchNorm3d()
+    >>> layer(adjoint.ones(2, 4, 5, 5, 5)).shape
+    adjoint.Size([2, 4, 5, 5, 5])
+    >>> layer.num_features
+    4
+    """
 
     cls_to_become = BatchNorm3d
     _ranks = BatchNorm3d._ranks

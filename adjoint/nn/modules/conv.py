@@ -419,7 +419,51 @@ class _ConvTranspose(_ConvTransposeNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """Transposed convolution of sequences (N, C, L): the gradient of `Conv1d` with respect to its input, as a layer."""
+    """Enlarge sequences with learned kernels: the gradient of `Conv1d` as a layer.
+
+    Parameters
+    ----------
+    in_channels : int
+        The channels of the input.
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance of neighbouring inputs in the output.
+    padding : int or tuple of int, default 0
+        How much is cut off on both sides of each dimension of the output.
+    output_padding : int or tuple of int, default 0
+        How much is added at the end of each dimension of the output; less than the stride or the dilation.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    padding_mode : str, default "zeros"
+        "zeros"; there is no other.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    ValueError
+        If `groups` does not divide the channels, or for another `padding_mode`.
+
+    Shape
+    -----
+    Input: (N, C_in, L), or without N. Output: (N, C_out, L_out) with ``L_out = (L - 1) * stride - 2 * padding +
+    dilation * (kernel_size - 1) + output_padding + 1``. A call takes an `output_size` in place of `output_padding`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.ConvTranspose1d(4, 8, 3, stride=2, padding=1)
+    >>> layer(adjoint.ones(1, 4, 5)).shape
+    adjoint.Size([1, 8, 9])
+    """
 
     _dims, _function = 1, "conv_transpose1d"
 
@@ -473,7 +517,52 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Transposed convolution of volumes (N, C, D, H, W): the gradient of `Conv3d` for its input, as a layer."""
+    """Enlarge volumes with learned kernels: the gradient of `Conv3d` as a layer.
+
+    Parameters
+    ----------
+    in_channels : int
+        The channels of the input.
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance of neighbouring inputs in the output.
+    padding : int or tuple of int, default 0
+        How much is cut off on both sides of each dimension of the output.
+    output_padding : int or tuple of int, default 0
+        How much is added at the end of each dimension of the output; less than the stride or the dilation.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    padding_mode : str, default "zeros"
+        "zeros"; there is no other.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Raises
+    ------
+    ValueError
+        If `groups` does not divide the channels, or for another `padding_mode`.
+
+    Shape
+    -----
+    Input: (N, C_in, D, H, W), or without N. Output: (N, C_out, D_out, H_out, W_out) with ``D_out = (D - 1) * stride -
+    2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call takes an `output_size` in place of
+    `output_padding`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.ConvTranspose3d(4, 8, 3, stride=2, padding=1)
+    >>> layer(adjoint.ones(1, 4, 5, 5, 5)).shape
+    adjoint.Size([1, 8, 9, 9, 9])
+    """
 
     _dims, _function = 3, "conv_transpose3d"
 
@@ -561,36 +650,258 @@ class _LazyConvTranspose(_LazyConvXdMixin):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A `Conv1d` that learns `in_channels` from its first input."""
+    """A `Conv1d` that learns `in_channels` from its first input.
+
+    Parameters
+    ----------
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance between windows.
+    padding : int or tuple of int or str, default 0
+        How much is added on both sides of each dimension; or "valid", "same".
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    padding_mode : str, default "zeros"
+        What padding is filled with: "zeros", "reflect", "replicate" or "circular".
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    As of `Conv1d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyConv1d(8, 3)
+    >>> layer(adjoint.ones(1, 4, 5)).shape
+    adjoint.Size([1, 8, 3])
+    >>> layer.in_channels
+    4
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A `Conv2d` that learns `in_channels` from its first input."""
+    """A `Conv2d` that learns `in_channels` from its first input.
+
+    Parameters
+    ----------
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance between windows.
+    padding : int or tuple of int or str, default 0
+        How much is added on both sides of each dimension; or "valid", "same".
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    padding_mode : str, default "zeros"
+        What padding is filled with: "zeros", "reflect", "replicate" or "circular".
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    As of `Conv2d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyConv2d(8, 3)
+    >>> layer(adjoint.ones(1, 4, 5, 5)).shape
+    adjoint.Size([1, 8, 3, 3])
+    >>> layer.in_channels
+    4
+    """
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A `Conv3d` that learns `in_channels` from its first input."""
+    """A `Conv3d` that learns `in_channels` from its first input.
+
+    Parameters
+    ----------
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance between windows.
+    padding : int or tuple of int or str, default 0
+        How much is added on both sides of each dimension; or "valid", "same".
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    padding_mode : str, default "zeros"
+        What padding is filled with: "zeros", "reflect", "replicate" or "circular".
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    As of `Conv3d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyConv3d(8, 3)
+    >>> layer(adjoint.ones(1, 4, 5, 5, 5)).shape
+    adjoint.Size([1, 8, 3, 3, 3])
+    >>> layer.in_channels
+    4
+    """
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A `ConvTranspose1d` that learns `in_channels` from its first input."""
+    """A `ConvTranspose1d` that learns `in_channels` from its first input.
+
+    Parameters
+    ----------
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance of neighbouring inputs in the output.
+    padding : int or tuple of int, default 0
+        How much is cut off on both sides of each dimension of the output.
+    output_padding : int or tuple of int, default 0
+        How much is added at the end of each dimension of the output; less than the stride or the dilation.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    padding_mode : str, default "zeros"
+        "zeros"; there is no other.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    As of `ConvTranspose1d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyConvTranspose1d(8, 3)
+    >>> layer(adjoint.ones(1, 4, 5)).shape
+    adjoint.Size([1, 8, 7])
+    >>> layer.in_channels
+    4
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A `ConvTranspose2d` that learns `in_channels` from its first input."""
+    """A `ConvTranspose2d` that learns `in_channels` from its first input.
+
+    Parameters
+    ----------
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance of neighbouring inputs in the output.
+    padding : int or tuple of int, default 0
+        How much is cut off on both sides of each dimension of the output.
+    output_padding : int or tuple of int, default 0
+        How much is added at the end of each dimension of the output; less than the stride or the dilation.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    padding_mode : str, default "zeros"
+        "zeros"; there is no other.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    As of `ConvTranspose2d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyConvTranspose2d(8, 3)
+    >>> layer(adjoint.ones(1, 4, 5, 5)).shape
+    adjoint.Size([1, 8, 7, 7])
+    >>> layer.in_channels
+    4
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A `ConvTranspose3d` that learns `in_channels` from its first input."""
+    """A `ConvTranspose3d` that learns `in_channels` from its first input.
+
+    Parameters
+    ----------
+    out_channels : int
+        The channels of the output.
+    kernel_size : int or tuple of int
+        The size of the kernels.
+    stride : int or tuple of int, default 1
+        The distance of neighbouring inputs in the output.
+    padding : int or tuple of int, default 0
+        How much is cut off on both sides of each dimension of the output.
+    output_padding : int or tuple of int, default 0
+        How much is added at the end of each dimension of the output; less than the stride or the dilation.
+    groups : int, default 1
+        Split the channels into groups that are convolved apart; it divides both numbers of channels.
+    bias : bool, default True
+        Add a bias to each output channel.
+    dilation : int or tuple of int, default 1
+        The distance between neighbours in a kernel.
+    padding_mode : str, default "zeros"
+        "zeros"; there is no other.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    As of `ConvTranspose3d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyConvTranspose3d(8, 3)
+    >>> layer(adjoint.ones(1, 4, 5, 5, 5)).shape
+    adjoint.Size([1, 8, 7, 7, 7])
+    >>> layer.in_channels
+    4
+    """
 
     cls_to_become = ConvTranspose3d

@@ -32,7 +32,7 @@ class _DropoutNd(Functional):
 
 
 class Dropout(_DropoutNd):
-    """Set each element to zero with probability `p` in training, and scale the others by ``1 / (1 - p)``.
+    """Set each element to zero with probability `p` in training; scale others by ``1 / (1 - p)``.
 
     In evaluation mode the input is returned as it is.
 
@@ -66,13 +66,33 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Set whole channels of sequences to zero with probability `p` in training."""
+    """Set whole channels of sequences to zero with probability `p` in training; scale others by ``1 / (1 - p)``.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        Probability of a channel to become zero.
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: the same.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Dropout1d(0.5)
+    >>> layer(adjoint.ones(1, 100, 2)).unique()
+    tensor([0., 2.])
+    >>> layer.eval()(adjoint.ones(1, 1, 1)).flatten()
+    tensor([1.])
+    """
 
     _function = "dropout1d"
 
 
 class Dropout2d(_DropoutNd):
-    """Set whole channels to zero with probability `p` in training, and scale the others by ``1 / (1 - p)``.
+    """Set whole channels to zero with probability `p` in training; scale others by ``1 / (1 - p)``.
 
     In evaluation mode the input is returned as it is.
 
@@ -104,18 +124,76 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Set whole channels of volumes to zero with probability `p` in training."""
+    """Set whole channels of volumes to zero with probability `p` in training; scale others by ``1 / (1 - p)``.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        Probability of a channel to become zero.
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: the same.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Dropout3d(0.5)
+    >>> layer(adjoint.ones(1, 100, 2, 2, 2)).unique()
+    tensor([0., 2.])
+    >>> layer.eval()(adjoint.ones(1, 1, 1, 1, 1)).flatten()
+    tensor([1.])
+    """
 
     _function = "dropout3d"
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that preserves the mean and variance of inputs that `SELU` normalises."""
+    """Dropout that preserves mean 0 and variance 1, for networks with `SELU`.
+
+    What is dropped becomes ``-1.7581``, the limit of `SELU`; an affine map of all elements then restores mean and
+    variance.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        Probability of an element to be dropped.
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: any. Output: the same.
+
+    Examples
+    --------
+    >>> y = adjoint.nn.AlphaDropout(0.2)(adjoint.randn(100, 100))
+    >>> bool((y.std() - 1).abs() < 0.1)
+    True
+    """
 
     _function = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """`AlphaDropout` of whole channels."""
+    """`AlphaDropout` of whole channels.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        Probability of a channel to be dropped.
+    inplace : bool, default False
+        Write the result to the input.
+
+    Shape
+    -----
+    Input: (N, C, ...). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.FeatureAlphaDropout(0.2).eval()(adjoint.ones(1, 2, 1)).flatten()
+    tensor([1., 1.])
+    """
 
     _function = "feature_alpha_dropout"

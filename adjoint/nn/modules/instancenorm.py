@@ -154,27 +154,147 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalize each channel of each volume to mean 0 and variance 1."""
+    """Normalize each channel of each volume to mean 0 and variance 1.
+
+    Parameters
+    ----------
+    num_features : int
+        The channels, C.
+    eps : float, default 1e-05
+        Added to the variance.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics; None for the mean of all batches.
+    affine : bool, default False
+        Scale and shift each channel by learned numbers.
+    track_running_stats : bool, default False
+        Keep running statistics, and use them in evaluation.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        Shift, too; without it the channels are only scaled.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: the same.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.InstanceNorm3d(1)
+    >>> layer(adjoint.arange(8.0).reshape(1, 1, 2, 2, 2)).var(correction=0).round(decimals=3)
+    tensor(1.)
+    """
 
     _ranks = (4, 5)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """An `InstanceNorm1d` that learns `num_features` from its first input."""
+    """An `InstanceNorm1d` that learns `num_features` from its first input.
+
+    Parameters
+    ----------
+    eps : float, default 1e-05
+        Added to the variance.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics; None for the mean of all batches.
+    affine : bool, default True
+        Scale and shift each channel by learned numbers.
+    track_running_stats : bool, default True
+        Keep running statistics, and use them in evaluation.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        Shift, too; without it the channels are only scaled.
+
+    Shape
+    -----
+    As of `InstanceNorm1d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyInstanceNorm1d()
+    >>> layer(adjoint.ones(2, 4, 5)).shape
+    adjoint.Size([2, 4, 5])
+    >>> layer.num_features
+    4
+    """
 
     cls_to_become = InstanceNorm1d
     _ranks = InstanceNorm1d._ranks
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """An `InstanceNorm2d` that learns `num_features` from its first input."""
+    """An `InstanceNorm2d` that learns `num_features` from its first input.
+
+    Parameters
+    ----------
+    eps : float, default 1e-05
+        Added to the variance.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics; None for the mean of all batches.
+    affine : bool, default True
+        Scale and shift each channel by learned numbers.
+    track_running_stats : bool, default True
+        Keep running statistics, and use them in evaluation.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        Shift, too; without it the channels are only scaled.
+
+    Shape
+    -----
+    As of `InstanceNorm2d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyInstanceNorm2d()
+    >>> layer(adjoint.ones(2, 4, 5, 5)).shape
+    adjoint.Size([2, 4, 5, 5])
+    >>> layer.num_features
+    4
+    """
 
     cls_to_become = InstanceNorm2d
     _ranks = InstanceNorm2d._ranks
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """An `InstanceNorm3d` that learns `num_features` from its first input."""
+    """An `InstanceNorm3d` that learns `num_features` from its first input.
+
+    Parameters
+    ----------
+    eps : float, default 1e-05
+        Added to the variance.
+    momentum : float, default 0.1
+        Weight of a new batch in the running statistics; None for the mean of all batches.
+    affine : bool, default True
+        Scale and shift each channel by learned numbers.
+    track_running_stats : bool, default True
+        Keep running statistics, and use them in evaluation.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+    bias : bool, default True
+        Shift, too; without it the channels are only scaled.
+
+    Shape
+    -----
+    As of `InstanceNorm3d`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyInstanceNorm3d()
+    >>> layer(adjoint.ones(2, 4, 5, 5, 5)).shape
+    adjoint.Size([2, 4, 5, 5, 5])
+    >>> layer.num_features
+    4
+    """
 
     cls_to_become = InstanceNorm3d
     _ranks = InstanceNorm3d._ranks

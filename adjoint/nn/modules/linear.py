@@ -105,7 +105,33 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """Bilinear form of two inputs, with a matrix for each output: ``input1 @ weight[k] @ input2 + bias[k]``."""
+    """Multiply two inputs with a stack of matrices between them: ``input1 @ weight[k] @ input2 + bias[k]``.
+
+    Parameters
+    ----------
+    in1_features : int
+        The size of the first input.
+    in2_features : int
+        The size of the second input.
+    out_features : int
+        The size of the output.
+    bias : bool, default True
+        Add a bias.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (..., in1_features) and (..., in2_features). Output: (..., out_features).
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Bilinear(2, 3, 4)
+    >>> layer(adjoint.ones(5, 2), adjoint.ones(5, 3)).shape
+    adjoint.Size([5, 4])
+    """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
 
@@ -147,7 +173,31 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A `Linear` that learns `in_features` from its first input."""
+    """A `Linear` that learns `in_features` from its first input.
+
+    Parameters
+    ----------
+    out_features : int
+        The size of the output.
+    bias : bool, default True
+        Add a bias.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (..., in_features). Output: (..., out_features).
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.LazyLinear(4)
+    >>> layer(adjoint.ones(5, 3)).shape
+    adjoint.Size([5, 4])
+    >>> layer
+    Linear(in_features=3, out_features=4, bias=True)
+    """
 
     cls_to_become = Linear
     weight: Any  # an UninitializedParameter until the first input
@@ -337,7 +387,45 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Look up vectors by index, and take the sum, mean or maximum of each bag of them."""
+    """Look up vectors by number, and take the sum, mean or maximum of each bag of them.
+
+    Parameters
+    ----------
+    num_embeddings : int
+        Number of rows of the table.
+    embedding_dim : int
+        Their size.
+    max_norm : float, optional
+        Rows of a larger norm are scaled down to it, in place.
+    norm_type : float, default 2.0
+        Which norm that is.
+    scale_grad_by_freq : bool, default False
+        Divide gradients by how often their row was looked up.
+    mode : str, default "mean"
+        "sum", "mean" or "max".
+    sparse : bool, default False
+        Make the gradient of the table sparse.
+    include_last_offset : bool, default False
+        Whether the last offset is the end of the last bag.
+    padding_idx : int, optional
+        A row that does not count and gets no gradient.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (B, L) indices, or (N,) with offsets (B,). Output: (B, embedding_dim).
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.EmbeddingBag(10, 3, mode="sum")
+    >>> layer(adjoint.tensor([[1, 2], [3, 4]])).shape
+    adjoint.Size([2, 3])
+    >>> layer(adjoint.tensor([1, 2, 3]), adjoint.tensor([0, 1])).shape
+    adjoint.Size([2, 3])
+    """
 
     __constants__ = [
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",

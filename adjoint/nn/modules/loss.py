@@ -137,7 +137,31 @@ class MSELoss(_OfTarget):
 
 
 class SmoothL1Loss(_OfTarget):
-    """Squared where the difference is below `beta`, absolute above."""
+    """The squared error where the difference d is below `beta`, the absolute error above.
+
+    ``0.5 * d**2 / beta if |d| < beta else |d| - 0.5 * beta``
+
+    Parameters
+    ----------
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+    beta : float, default 1.0
+        Where the two parts meet.
+
+    Shape
+    -----
+    Input: any. Target: the same. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> x, y = adjoint.tensor([0.0, 0.0]), adjoint.tensor([0.5, 3.0])
+    >>> adjoint.nn.SmoothL1Loss(reduction="none")(x, y)
+    tensor([0.1250, 2.5000])
+    """
 
     _function = "smooth_l1_loss"
     _options = ["reduction", "beta"]
@@ -154,7 +178,27 @@ class SmoothL1Loss(_OfTarget):
 
 
 class HuberLoss(_OfTarget):
-    """Squared where the difference is below `delta`, linear above."""
+    """The squared error where the difference d is below `delta`, a linear one above.
+
+    ``0.5 * d**2 if |d| < delta else delta * (|d| - 0.5 * delta)``
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+    delta : float, default 1.0
+        Where the two parts meet.
+
+    Shape
+    -----
+    Input: any. Target: the same. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> x, y = adjoint.tensor([0.0, 0.0]), adjoint.tensor([0.5, 3.0])
+    >>> adjoint.nn.HuberLoss(reduction="none", delta=2.0)(x, y)
+    tensor([0.1250, 4.0000])
+    """
 
     _function = "huber_loss"
     __constants__ = _options = ["reduction", "delta"]
@@ -167,7 +211,34 @@ class HuberLoss(_OfTarget):
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log likelihood of counts under a Poisson distribution."""
+    """The negative log likelihood of counts under a Poisson distribution.
+
+    ``exp(input) - target * input``, or without `log_input` ``input - target * log(input + eps)``.
+
+    Parameters
+    ----------
+    log_input : bool, default True
+        Whether the input is the logarithm of the rates.
+    full : bool, default False
+        Whether to add Stirling's approximation of ``log(target!)``.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    eps : float, default 1e-08
+        Added to the rate before its logarithm is taken, without `log_input`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: any. Target: the same. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> adjoint.nn.PoissonNLLLoss()(adjoint.zeros(2), adjoint.tensor([2.0, 3.0]))
+    tensor(1.)
+    """
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
 
@@ -191,7 +262,29 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log likelihood under a normal distribution of given mean and variance."""
+    """The negative log likelihood under a normal distribution of given mean and variance.
+
+    ``0.5 * (log(var) + (input - target)**2 / var)``
+
+    Parameters
+    ----------
+    full : bool, default False
+        Whether to add the constant ``0.5 * log(2 * pi)``.
+    eps : float, default 1e-06
+        Least variance.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input, target and variance: the same shape, the variance also with a last dimension of size 1. Output: a scalar, or
+    with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> adjoint.nn.GaussianNLLLoss()(adjoint.zeros(2), adjoint.tensor([1.0, 2.0]), adjoint.ones(2))
+    tensor(1.2500)
+    """
 
     __constants__ = ["full", "eps", "reduction"]
 
@@ -397,7 +490,31 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class KLDivLoss(_OfTarget):
-    """The Kullback-Leibler divergence, from log probabilities."""
+    """The Kullback-Leibler divergence of a target distribution from predicted log probabilities.
+
+    ``target * (log(target) - input)``; ``"batchmean"``, the sum divided by the batch size, is the divergence.
+
+    Parameters
+    ----------
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"batchmean", "mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+    log_target : bool, default False
+        Whether targets are log probabilities, too.
+
+    Shape
+    -----
+    Input: any. Target: the same. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> p, q = adjoint.tensor([[0.5, 0.5]]), adjoint.tensor([[0.25, 0.75]])
+    >>> adjoint.nn.KLDivLoss(reduction="batchmean")(q.log(), p)
+    tensor(0.1438)
+    """
 
     _function = "kl_div"
     _options = ["reduction", "log_target"]
@@ -501,7 +618,28 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """The loss of a sequence whose alignment with its labels is not known (Graves et al., 2006)."""
+    """The loss of a sequence whose alignment with its labels is not known (Graves et al., 2006).
+
+    Parameters
+    ----------
+    blank : int, default 0
+        Class that stands for no label.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean of the losses, each divided by its number of labels, or the sum, or return each.
+    zero_infinity : bool, default False
+        Whether labels that do not fit into the frames cost nothing; otherwise their loss is infinite.
+
+    Shape
+    -----
+    Input: log probabilities (T, N, C), labels (N, S) or all in a row, the numbers of frames and of labels (N,).
+    Output: a scalar, or with ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> frames = adjoint.full((2, 1, 2), 0.5).log()
+    >>> adjoint.nn.CTCLoss()(frames, adjoint.tensor([[1]]), adjoint.tensor([2]), adjoint.tensor([1])).exp()
+    tensor(1.3333)
+    """
 
     __constants__ = ["blank", "reduction"]
 
@@ -520,7 +658,29 @@ class CTCLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_OfTarget):
-    """Distances of similar pairs (target 1), and by how much those of dissimilar ones (-1) fall short of `margin`."""
+    """Distances of similar pairs (target 1), and by how much those of dissimilar ones (-1) fall short of `margin`.
+
+    Parameters
+    ----------
+    margin : float, default 1.0
+        Distance from which pairs that differ cost nothing.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: any. Target: the same. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> x, y = adjoint.tensor([0.5, 0.5, 2.0]), adjoint.tensor([1.0, -1.0, -1.0])
+    >>> adjoint.nn.HingeEmbeddingLoss(reduction="none")(x, y)
+    tensor([0.5000, 0.5000, 0.0000])
+    """
 
     _function = "hinge_embedding_loss"
     __constants__ = _options = ["margin", "reduction"]
@@ -537,19 +697,79 @@ class HingeEmbeddingLoss(_OfTarget):
 
 
 class MultiLabelMarginLoss(_OfTarget):
-    """By how much the scores of other classes come closer than 1 to those of the right ones, which may be several."""
+    """By how much the scores of other classes come closer than 1 to those of the right ones, which may be several.
+
+    Parameters
+    ----------
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: (N, C) or (C,). Target: the same, int64, labels that end at the first -1. Output: a scalar, or with
+    ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> adjoint.nn.MultiLabelMarginLoss()(adjoint.tensor([[0.1, 0.2, 0.4, 0.8]]), adjoint.tensor([[3, 0, -1, 1]]))
+    tensor(0.8500)
+    """
 
     _function = "multilabel_margin_loss"
 
 
 class SoftMarginLoss(_OfTarget):
-    """The logistic loss of scores for labels 1 and -1."""
+    """The logistic loss of scores for labels 1 and -1: ``log(1 + exp(-target * input))``.
+
+    Parameters
+    ----------
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: any. Target: the same. Output: a scalar, or with ``"none"`` as the input.
+
+    Examples
+    --------
+    >>> adjoint.nn.SoftMarginLoss()(adjoint.tensor([2.0, -1.0]), adjoint.ones(2))
+    tensor(0.7201)
+    """
 
     _function = "soft_margin_loss"
 
 
 class MultiLabelSoftMarginLoss(_OfTarget, _WeightedLoss):
-    """The cross entropy of several yes-or-no labels."""
+    """The cross entropy of several yes-or-no labels, the mean of all classes.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        Factor of each class, (C,).
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: (N, C) or (C,). Target: the same, 0 or 1. Output: a scalar, or with ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> adjoint.nn.MultiLabelSoftMarginLoss()(adjoint.tensor([[2.0, -1.0, 0.0]]), adjoint.tensor([[1.0, 0.0, 1.0]]))
+    tensor(0.3778)
+    """
 
     _function = "multilabel_soft_margin_loss"
     _options = ["weight", "reduction"]
@@ -577,19 +797,96 @@ class _OfPairs(_Loss):
 
 
 class CosineEmbeddingLoss(_OfPairs):
-    """One minus the cosine of similar pairs, and by how much that of dissimilar ones exceeds `margin`."""
+    """One minus the cosine of similar pairs, and by how much that of dissimilar ones exceeds `margin`.
+
+    Parameters
+    ----------
+    margin : float, default 0.0
+        Cosine up to which pairs that differ cost nothing, from -1 to 1.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: two of (N, D) or (D,). Target: (N,) or a scalar, 1 or -1. Output: a scalar, or with ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> a, b = adjoint.tensor([[1.0, 0.0]]), adjoint.tensor([[0.6, 0.8]])
+    >>> adjoint.nn.CosineEmbeddingLoss()(a, b, adjoint.tensor([1.0]))
+    tensor(0.4000)
+    """
 
     _function = "cosine_embedding_loss"
 
 
 class MarginRankingLoss(_OfPairs):
-    """By how much the one of two that should rank higher falls short of doing so by `margin`."""
+    """By how much the larger-ranked of two scores fails to exceed the other by `margin`.
+
+    ``max(0, margin - target * (input1 - input2))``
+
+    Parameters
+    ----------
+    margin : float, default 0.0
+        By how much it should be larger.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: two of (N,). Target: (N,), 1 where the first should be larger and -1 where the second should. Output: a
+    scalar, or with ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> a, b = adjoint.tensor([3.0, 1.0]), adjoint.tensor([1.0, 2.0])
+    >>> adjoint.nn.MarginRankingLoss(reduction="none")(a, b, adjoint.ones(2))
+    tensor([0., 1.])
+    """
 
     _function = "margin_ranking_loss"
 
 
 class MultiMarginLoss(_OfTarget, _WeightedLoss):
-    """By how much the scores of other classes come closer than `margin` to that of the right one."""
+    """By how much the scores of other classes come closer than `margin` to that of the right one.
+
+    Parameters
+    ----------
+    p : int, default 1
+        Power, 1 or 2.
+    margin : float, default 1.0
+        By how much the score of the labelled class should be above the others.
+    weight : Tensor, optional
+        Factor for the samples of each class, (C,).
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Raises
+    ------
+    ValueError
+        If `p` is neither 1 nor 2.
+
+    Shape
+    -----
+    Input: (N, C) or (C,). Target: (N,) or a scalar, int64. Output: a scalar, or with ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> adjoint.nn.MultiMarginLoss()(adjoint.tensor([[0.1, 0.2, 0.9]]), adjoint.tensor([2]))
+    tensor(0.1667)
+    """
 
     _function = "multi_margin_loss"
     _options = ["p", "margin", "weight", "reduction"]
@@ -618,7 +915,37 @@ def _check_margin(loss: Module, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """By how much an anchor is not closer to its like than to another by `margin`."""
+    """By how much an anchor is not closer to a positive than to a negative example by `margin`.
+
+    ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``
+
+    Parameters
+    ----------
+    margin : float, default 1.0
+        By how much the positive should be nearer.
+    p : float, default 2.0
+        Power of the norm of the distance.
+    eps : float, default 1e-06
+        Added to each difference.
+    swap : bool, default False
+        Whether the distance of the negative is the smaller of those to the anchor and to the positive.
+    size_average : bool, optional
+        Deprecated: use `reduction`.
+    reduce : bool, optional
+        Deprecated: use `reduction`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: three of (N, D) or (D,). Output: a scalar, or with ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> a, near, far = adjoint.zeros(1, 2), adjoint.tensor([[3.0, 4.0]]), adjoint.tensor([[0.0, 5.5]])
+    >>> adjoint.nn.TripletMarginLoss()(a, near, far)
+    tensor(0.5000)
+    """
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
@@ -651,7 +978,29 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a custom distance."""
+    """`TripletMarginLoss` with any distance.
+
+    Parameters
+    ----------
+    distance_function : callable, optional
+        Called with two of the tensors, returns their distances; `PairwiseDistance` by default.
+    margin : float, default 1.0
+        By how much the positive should be nearer.
+    swap : bool, default False
+        Whether the distance of the negative is the smaller of those to the anchor and to the positive.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Take the mean or the sum of all losses, or return each.
+
+    Shape
+    -----
+    Input: three of (N, D) or (D,). Output: a scalar, or with ``"none"`` (N,).
+
+    Examples
+    --------
+    >>> loss = adjoint.nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().sum(-1))
+    >>> loss(adjoint.zeros(1, 2), adjoint.tensor([[1.0, 2.0]]), adjoint.tensor([[0.0, 2.5]]))
+    tensor(1.5000)
+    """
 
     __constants__ = ["margin", "swap", "reduction"]
 

@@ -45,7 +45,31 @@ class _ByNeighbours(Module):
 
 
 class LocalResponseNorm(_ByNeighbours):
-    """Divide each channel by a power of the mean of squares of its neighbours (Krizhevsky et al., 2012)."""
+    """Divide each channel by a power of the mean of squares of its neighbours (Krizhevsky et al., 2012).
+
+    ``x / (k + alpha * mean(x**2)) ** beta``, the mean over `size` neighbouring channels.
+
+    Parameters
+    ----------
+    size : int
+        Number of neighbouring channels.
+    alpha : float, default 0.0001
+        Factor of the mean of squares.
+    beta : float, default 0.75
+        Power.
+    k : float, default 1.0
+        Added before the power is taken.
+
+    Shape
+    -----
+    Input: (N, C, ...). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.LocalResponseNorm(1, alpha=1.0, beta=1.0)(adjoint.tensor([[[1.0], [2.0]]]))
+    tensor([[[0.5000],
+             [0.4000]]])
+    """
 
     __constants__ = ["size", "alpha", "beta", "k"]
 
@@ -148,7 +172,32 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """Divide the last dimensions by the root of their mean square, then scale them (Zhang and Sennrich, 2019)."""
+    """Divide the last dimensions by their root mean square, then scale them (Zhang and Sennrich, 2019).
+
+    ``x / sqrt(mean(x**2) + eps) * weight``
+
+    Parameters
+    ----------
+    normalized_shape : int or tuple of int
+        The sizes of the last dimensions, those to normalize over.
+    eps : float, optional
+        Added to the mean of squares; by default the machine epsilon of the dtype.
+    elementwise_affine : bool, default True
+        Scale by a learned `weight` of this shape.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (..., *normalized_shape). Output: the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.RMSNorm(2)(adjoint.tensor([[3.0, 4.0]])).detach()
+    tensor([[0.8485, 1.1314]])
+    """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
 

@@ -166,19 +166,91 @@ class _MaxUnpoolNd(Functional):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Put maxima back where `MaxPool1d` found them."""
+    """Put maxima back where `MaxPool1d` found them, zeros elsewhere.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Size of the windows of the pooling.
+    stride : int or tuple of int, optional
+        Step between its windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Its padding.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L), and the indices that ``MaxPool1d(..., return_indices=True)`` returned. Output: (N, C,
+    L_out) with ``L_out = (L - 1) * stride - 2 * padding + kernel_size``, or the `output_size` passed to the call.
+
+    Examples
+    --------
+    >>> top, index = adjoint.nn.MaxPool1d(2, return_indices=True)(adjoint.tensor([[1.0, 3.0, 9.0, 5.0]]))
+    >>> adjoint.nn.MaxUnpool1d(2)(top, index)
+    tensor([[0., 3., 9., 0.]])
+    """
 
     _dims, _function = 1, "max_unpool1d"
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Put maxima back where `MaxPool2d` found them."""
+    """Put maxima back where `MaxPool2d` found them, zeros elsewhere.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Size of the windows of the pooling.
+    stride : int or tuple of int, optional
+        Step between its windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Its padding.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W), and the indices that ``MaxPool2d(..., return_indices=True)`` returned. Output:
+    (N, C, H_out, W_out) with ``H_out = (H - 1) * stride - 2 * padding + kernel_size``, or the `output_size` passed to
+    the call.
+
+    Examples
+    --------
+    >>> top, index = adjoint.nn.MaxPool2d(2, return_indices=True)(adjoint.arange(16.0).reshape(1, 4, 4))
+    >>> adjoint.nn.MaxUnpool2d(2)(top, index)
+    tensor([[[ 0.,  0.,  0.,  0.],
+             [ 0.,  5.,  0.,  7.],
+             [ 0.,  0.,  0.,  0.],
+             [ 0., 13.,  0., 15.]]])
+    """
 
     _dims, _function = 2, "max_unpool2d"
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Put maxima back where `MaxPool3d` found them."""
+    """Put maxima back where `MaxPool3d` found them, zeros elsewhere.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Size of the windows of the pooling.
+    stride : int or tuple of int, optional
+        Step between its windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Its padding.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W), and the indices that ``MaxPool3d(..., return_indices=True)`` returned.
+    Output: (N, C, D_out, H_out, W_out) with ``D_out = (D - 1) * stride - 2 * padding + kernel_size``, or the
+    `output_size` passed to the call.
+
+    Examples
+    --------
+    >>> top, index = adjoint.nn.MaxPool3d(2, return_indices=True)(adjoint.arange(8.0).reshape(1, 2, 2, 2))
+    >>> adjoint.nn.MaxUnpool3d(2)(top, index)
+    tensor([[[[0., 0.],
+              [0., 0.]],
+    <BLANKLINE>
+             [[0., 0.],
+              [0., 7.]]]])
+    """
 
     _dims, _function = 3, "max_unpool3d"
 
@@ -214,13 +286,65 @@ class _FractionalMaxPoolNd(Functional):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The maximum of windows of images at random places (Graham, 2014)."""
+    """The maximum of windows of images at random places (Graham, 2014).
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Size of the windows.
+    output_size : int or tuple of int, optional
+        Size of the result.
+    output_ratio : float or tuple of float, optional
+        Size of the result as a fraction, between 0 and 1, of that of the input; needed without `output_size`.
+    return_indices : bool, default False
+        Return the positions of the maxima, too.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one of `output_size` and `output_ratio` is given.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C, *output_size).
+
+    Examples
+    --------
+    >>> adjoint.nn.FractionalMaxPool2d(2, output_size=5)(adjoint.randn(1, 8, 8, 8)).shape
+    adjoint.Size([1, 8, 5, 5])
+    """
 
     _dims, _function = 2, "fractional_max_pool2d"
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The maximum of windows of volumes at random places (Graham, 2014)."""
+    """The maximum of windows of volumes at random places (Graham, 2014).
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Size of the windows.
+    output_size : int or tuple of int, optional
+        Size of the result.
+    output_ratio : float or tuple of float, optional
+        Size of the result as a fraction, between 0 and 1, of that of the input; needed without `output_size`.
+    return_indices : bool, default False
+        Return the positions of the maxima, too.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one of `output_size` and `output_ratio` is given.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, *output_size).
+
+    Examples
+    --------
+    >>> adjoint.nn.FractionalMaxPool3d(2, output_size=5)(adjoint.randn(1, 8, 8, 8, 8)).shape
+    adjoint.Size([1, 8, 5, 5, 5])
+    """
 
     _dims, _function = 3, "fractional_max_pool3d"
 
@@ -233,7 +357,30 @@ class _AvgPoolNd(Functional):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """The mean of windows of sequences (N, C, L)."""
+    """The mean of each window of sequences.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Zeros to add on both sides, at most half of `kernel_size`.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+    count_include_pad : bool, default True
+        Whether padding counts as elements of a window.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: (N, C, L_out) with ``L_out = (L + 2 * padding - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> adjoint.nn.AvgPool1d(2)(adjoint.tensor([[1.0, 3.0, 9.0, 5.0]]))
+    tensor([[2., 7.]])
+    """
 
     _function = "avg_pool1d"
     __constants__ = _options = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
@@ -314,7 +461,33 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of windows of volumes (N, C, D, H, W)."""
+    """The mean of each window of volumes.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    padding : int or tuple of int, default 0
+        Zeros to add on both sides, at most half of `kernel_size`.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+    count_include_pad : bool, default True
+        Whether padding counts as elements of a window.
+    divisor_override : int, optional
+        Divide the sum of a window by this in place of its number of elements.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, D_out, H_out, W_out) with ``D_out = (D + 2 * padding -
+    kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> adjoint.nn.AvgPool3d(2)(adjoint.arange(8.0).reshape(1, 2, 2, 2))
+    tensor([[[[3.5000]]]])
+    """
 
     _function = "avg_pool3d"
 
@@ -333,19 +506,84 @@ class _LPPoolNd(Functional):
 
 
 class LPPool1d(_LPPoolNd):
-    """The p-norm of windows of sequences (N, C, L)."""
+    """The p-norm of each window of sequences: ``sum(x**p) ** (1 / p)``.
+
+    Parameters
+    ----------
+    norm_type : float
+        The p of the norm; 1 gives sums.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: (N, C, L_out) with ``L_out = (L - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> adjoint.nn.LPPool1d(1, 2)(adjoint.tensor([[1.0, 3.0, 9.0, 5.0]]))
+    tensor([[ 4., 14.]])
+    """
 
     _function = "lp_pool1d"
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm of windows of images (N, C, H, W)."""
+    """The p-norm of each window of images: ``sum(x**p) ** (1 / p)``.
+
+    Parameters
+    ----------
+    norm_type : float
+        The p of the norm; 1 gives sums.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C, H_out, W_out) with ``H_out = (H - kernel_size) // stride + 1``.
+
+    Examples
+    --------
+    >>> adjoint.nn.LPPool2d(1, 2)(adjoint.arange(16.0).reshape(1, 4, 4))
+    tensor([[[10., 18.],
+             [42., 50.]]])
+    """
 
     _function = "lp_pool2d"
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm of windows of volumes (N, C, D, H, W)."""
+    """The p-norm of each window of volumes: ``sum(x**p) ** (1 / p)``.
+
+    Parameters
+    ----------
+    norm_type : float
+        The p of the norm; 1 gives sums.
+    kernel_size : int or tuple of int
+        Size of the windows.
+    stride : int or tuple of int, optional
+        Step between windows; `kernel_size` by default.
+    ceil_mode : bool, default False
+        Round the number of windows up, not down.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, D_out, H_out, W_out) with ``D_out = (D - kernel_size) //
+    stride + 1``.
+
+    Examples
+    --------
+    >>> adjoint.nn.LPPool3d(1, 2)(adjoint.arange(8.0).reshape(1, 2, 2, 2))
+    tensor([[[[28.]]]])
+    """
 
     _function = "lp_pool3d"
 
@@ -415,7 +653,22 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Average pooling of volumes to a given output size."""
+    """Means of windows that divide a volume into a given number of parts.
+
+    Parameters
+    ----------
+    output_size : int or tuple of int or None
+        Size of the result, one number for all dimensions or 3; None leaves a size as it is.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, *output_size).
+
+    Examples
+    --------
+    >>> adjoint.nn.AdaptiveAvgPool3d(1)(adjoint.arange(8.0).reshape(1, 2, 2, 2))
+    tensor([[[[3.5000]]]])
+    """
 
     _function = "adaptive_avg_pool3d"
 
@@ -430,18 +683,70 @@ class _AdaptiveMaxPoolNd(Functional):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Max pooling of sequences to a given output size."""
+    """Maxima of windows that divide a sequence into a given number of parts.
+
+    Parameters
+    ----------
+    output_size : int or tuple of int
+        Number of windows.
+    return_indices : bool, default False
+        Return the positions of the maxima, too.
+
+    Shape
+    -----
+    Input: (N, C, L) or (C, L). Output: (N, C, *output_size).
+
+    Examples
+    --------
+    >>> adjoint.nn.AdaptiveMaxPool1d(2)(adjoint.tensor([[1.0, 3.0, 9.0, 5.0]]))
+    tensor([[3., 9.]])
+    """
 
     _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Max pooling of images to a given output size."""
+    """Maxima of windows that divide an image into a given number of parts.
+
+    Parameters
+    ----------
+    output_size : int or tuple of int or None
+        Size of the result, one number for all dimensions or 2; None leaves a size as it is.
+    return_indices : bool, default False
+        Return the positions of the maxima, too.
+
+    Shape
+    -----
+    Input: (N, C, H, W) or (C, H, W). Output: (N, C, *output_size).
+
+    Examples
+    --------
+    >>> adjoint.nn.AdaptiveMaxPool2d(2)(adjoint.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
 
     _function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Max pooling of volumes to a given output size."""
+    """Maxima of windows that divide a volume into a given number of parts.
+
+    Parameters
+    ----------
+    output_size : int or tuple of int or None
+        Size of the result, one number for all dimensions or 3; None leaves a size as it is.
+    return_indices : bool, default False
+        Return the positions of the maxima, too.
+
+    Shape
+    -----
+    Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, *output_size).
+
+    Examples
+    --------
+    >>> adjoint.nn.AdaptiveMaxPool3d(1)(adjoint.arange(8.0).reshape(1, 2, 2, 2))
+    tensor([[[[7.]]]])
+    """
 
     _function = "adaptive_max_pool3d"

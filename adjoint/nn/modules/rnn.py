@@ -494,7 +494,33 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of a recurrent layer."""
+    """One step of a recurrent layer: ``tanh(W_ih @ x + b_ih + W_hh @ h + b_hh)``.
+
+    Parameters
+    ----------
+    input_size : int
+        The features of the input.
+    hidden_size : int
+        The features of the state.
+    bias : bool, default True
+        Add biases.
+    nonlinearity : str, default "tanh"
+        "tanh" or "relu".
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (N, input_size) or (input_size,), and the state (N, hidden_size), zeros by default. Output: the next state.
+
+    Examples
+    --------
+    >>> cell = adjoint.nn.RNNCell(3, 4)
+    >>> cell(adjoint.ones(2, 3), adjoint.zeros(2, 4)).shape
+    adjoint.Size([2, 4])
+    """
 
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
 

@@ -209,7 +209,43 @@ def _float_mask(mask: Tensor | None, dtype: Any) -> Tensor | None:
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to an encoder's result, and two linear layers, with residuals and norms."""
+    """Self-attention, attention to the output of an encoder, and two linear layers, each with a residual and a norm.
+
+    Parameters
+    ----------
+    d_model : int
+        The features of input and output.
+    nhead : int
+        The number of attention heads; it divides `d_model`.
+    dim_feedforward : int, default 2048
+        The features between the two linear layers.
+    dropout : float, default 0.1
+        The probability of each dropout.
+    activation : {"relu", "gelu"} or callable, default <function relu at 0x7f4aca759120>
+        Between the two linear layers.
+    layer_norm_eps : float, default 1e-05
+        The `eps` of the norms.
+    batch_first : bool, default False
+        Put the batch before the sequence.
+    norm_first : bool, default False
+        Normalize before attention and linear layers, not after.
+    bias : bool, default True
+        Add biases in linear layers, attention and norms.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: (L, N, d_model) and the encoder's (S, N, d_model), or with the batch first. Output: as the first.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> layer(adjoint.ones(4, 5, 8), adjoint.ones(4, 7, 8)).shape
+    adjoint.Size([4, 5, 8])
+    """
 
     __constants__ = ["norm_first"]
 
@@ -291,6 +327,29 @@ class TransformerEncoder(Module):
 
     In evaluation without gradients, padding at the end of sequences gives zeros, as in torch, unless
     `enable_nested_tensor` is off.
+
+    Parameters
+    ----------
+    encoder_layer : TransformerEncoderLayer
+        The layer; it is copied.
+    num_layers : int
+        The number of layers.
+    norm : {"backward", "ortho", "forward"}, optional
+        Applied to the result.
+    enable_nested_tensor : bool, default True
+        Whether padding gives zeros in evaluation without gradients.
+    mask_check : bool, default True
+        Whether to check that padding is at the end of sequences; without the check that is assumed.
+
+    Shape
+    -----
+    As of `TransformerEncoderLayer`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> adjoint.nn.TransformerEncoder(layer, 2)(adjoint.ones(4, 5, 8)).shape
+    adjoint.Size([4, 5, 8])
     """
 
     __constants__ = ["norm"]
@@ -340,7 +399,27 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of decoder layers."""
+    """A stack of decoder layers.
+
+    Parameters
+    ----------
+    decoder_layer : TransformerDecoderLayer
+        The layer; it is copied.
+    num_layers : int
+        The number of layers.
+    norm : {"backward", "ortho", "forward"}, optional
+        Applied to the result.
+
+    Shape
+    -----
+    As of `TransformerDecoderLayer`.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> adjoint.nn.TransformerDecoder(layer, 2)(adjoint.ones(4, 5, 8), adjoint.ones(4, 7, 8)).shape
+    adjoint.Size([4, 5, 8])
+    """
 
     __constants__ = ["norm"]
 
@@ -380,7 +459,51 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder with attention to its result (Vaswani et al., 2017)."""
+    """An encoder, and a decoder that attends to its output (Vaswani et al., 2017).
+
+    Parameters
+    ----------
+    d_model : int, default 512
+        The features of input and output.
+    nhead : int, default 8
+        The number of attention heads; it divides `d_model`.
+    num_encoder_layers : int, default 6
+        The number of layers of the encoder.
+    num_decoder_layers : int, default 6
+        The number of layers of the decoder.
+    dim_feedforward : int, default 2048
+        The features between the two linear layers.
+    dropout : float, default 0.1
+        The probability of each dropout.
+    activation : {"relu", "gelu"} or callable, default <function relu at 0x7f4aca759120>
+        Between the two linear layers.
+    custom_encoder : Module, optional
+        In place of a `TransformerEncoder`.
+    custom_decoder : Module, optional
+        In place of a `TransformerDecoder`.
+    layer_norm_eps : float, default 1e-05
+        The `eps` of the norms.
+    batch_first : bool, default False
+        Put the batch before the sequence.
+    norm_first : bool, default False
+        Normalize before attention and linear layers, not after.
+    bias : bool, default True
+        Add biases in linear layers, attention and norms.
+    device : device, optional
+        Of the parameters, as for `tensor`.
+    dtype : dtype, optional
+        Of the parameters, as for `tensor`.
+
+    Shape
+    -----
+    Input: source (S, N, d_model) and target (L, N, d_model), or with the batch first. Output: as the target.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+    >>> model(adjoint.ones(4, 7, 8), adjoint.ones(4, 5, 8)).shape
+    adjoint.Size([4, 5, 8])
+    """
 
     def __init__(
         self,

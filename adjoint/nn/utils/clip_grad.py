@@ -57,6 +57,22 @@ def get_total_norm(
 ) -> Tensor:
     """Return the norm of all tensors together, as if they were one vector.
 
+    Parameters
+    ----------
+    tensors : Tensor or iterable of Tensor
+        The tensors.
+    norm_type : float, default 2.0
+        Which norm.
+    error_if_nonfinite : bool, default False
+        Raise if the norm is NaN or infinite.
+    foreach : bool, optional
+        Accepted and not used.
+
+    Returns
+    -------
+    Tensor
+        Scalar.
+
     Examples
     --------
     >>> adjoint.nn.utils.get_total_norm([adjoint.tensor([3.0]), adjoint.tensor([4.0])])
@@ -87,7 +103,27 @@ def get_total_norm(
 
 @no_grad()
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
-    """Scale the gradients of `parameters` by ``max_norm / total_norm`` where that is less than one."""
+    """Scale the gradients of `parameters` by ``max_norm / total_norm`` where that is less than one.
+
+    Parameters
+    ----------
+    parameters : Tensor or iterable of Tensor
+        Their gradients are scaled, in place.
+    max_norm : float
+        Largest norm.
+    total_norm : Tensor
+        The norm, as of `get_total_norm`.
+    foreach : bool, optional
+        Accepted and not used.
+
+    Examples
+    --------
+    >>> w = adjoint.zeros(2, requires_grad=True)
+    >>> w.grad = adjoint.tensor([3.0, 4.0])
+    >>> adjoint.nn.utils.clip_grads_with_norm_([w], 2.5, adjoint.tensor(5.0))
+    >>> w.grad
+    tensor([1.5000, 2.0000])
+    """
     grads = _gradients(parameters)
     if not grads:
         return
@@ -192,7 +228,25 @@ def clip_grad_norm(
 @no_grad()
 @whole
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
-    """Clamp every gradient to [-clip_value, clip_value], in place."""
+    """Clamp every gradient to [-clip_value, clip_value], in place.
+
+    Parameters
+    ----------
+    parameters : Tensor or iterable of Tensor
+        Their gradients are changed.
+    clip_value : float
+        Largest absolute value.
+    foreach : bool, optional
+        Accepted and not used.
+
+    Examples
+    --------
+    >>> w = adjoint.zeros(2, requires_grad=True)
+    >>> w.grad = adjoint.tensor([3.0, -4.0])
+    >>> adjoint.nn.utils.clip_grad_value_([w], 1.0)
+    >>> w.grad
+    tensor([ 1., -1.])
+    """
     clip_value = float(clip_value)
     grads = _gradients(parameters)
     plain = bool(grads) and _plain(grads)

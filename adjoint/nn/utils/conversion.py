@@ -35,6 +35,16 @@ def _one_device(parameters: list[Any]) -> None:
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return all parameters as one flat vector.
 
+    Parameters
+    ----------
+    parameters : iterable of Tensor
+        Of any shapes.
+
+    Returns
+    -------
+    Tensor
+        1-D; gradients flow through it.
+
     Examples
     --------
     >>> adjoint.nn.utils.parameters_to_vector([adjoint.ones(2), adjoint.zeros(1, 2)])
@@ -46,7 +56,22 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Make each parameter a view of its part of the vector."""
+    """Make each parameter a view of its part of a vector.
+
+    Parameters
+    ----------
+    vec : Tensor
+        1-D, as many elements as all parameters have.
+    parameters : iterable of Tensor
+        Their values are replaced.
+
+    Examples
+    --------
+    >>> layer = adjoint.nn.Linear(2, 1)
+    >>> adjoint.nn.utils.vector_to_parameters(adjoint.tensor([1.0, 2.0, 3.0]), layer.parameters())
+    >>> layer.weight.detach(), layer.bias.detach()
+    (tensor([[1., 2.]]), tensor([3.]))
+    """
     if not isinstance(vec, TensorBase):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__module__}.{type(vec).__qualname__}")
     parameters, start = list(parameters), 0
@@ -58,7 +83,29 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """Return a convolution that does what `conv` and then `bn` do; both must be in eval mode."""
+    """Return a convolution that does what `conv` and then `bn` do; both must be in eval mode.
+
+    Parameters
+    ----------
+    conv : Module
+        The convolution.
+    bn : Module
+        The batch norm after it.
+    transpose : bool, default False
+        Whether the convolution is a transposed one.
+
+    Returns
+    -------
+    Module
+        A copy of `conv` with the weights of both.
+
+    Examples
+    --------
+    >>> conv, bn = adjoint.nn.Conv1d(1, 2, 3).eval(), adjoint.nn.BatchNorm1d(2).eval()
+    >>> x = adjoint.ones(1, 1, 5)
+    >>> adjoint.allclose(adjoint.nn.utils.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)), atol=1e-6)
+    True
+    """
     if conv.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     fused = copy.deepcopy(conv)
