@@ -166,14 +166,14 @@ def test_pages_use_the_words_of_the_field(words: str) -> None:
 CODE_WORDS = {
     r"nobody|somebody|whoever|anybody|crew|strangers?|truths|rooms?|house": 0,
     r"way back": 0,
-    r"draws?|drew": 63,
-    r"lies?|lie": 31,
-    r"kept|keeps?": 127,
-    r"asks?|asked": 45,
-    r"answers?": 26,
-    r"hears?|told|tells?": 55,
+    r"draws?|drew": 7,
+    r"lies?|lie": 1,
+    r"kept|keeps?": 36,
+    r"asks?|asked": 6,
+    r"answers?": 1,
+    r"hears?|told|tells?": 6,
     r"products of matrices|matrix products?": 0,
-    r"the rest": 7,
+    r"the rest": 2,
 }
 
 

@@ -626,7 +626,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Out = None) -> Tensor:
     Returns
     -------
     Tensor
-        The matrix product of all; a vector or scalar where the ends are vectors.
+        All matrices multiplied; a vector or scalar if the first and last are vectors.
 
     Raises
     ------

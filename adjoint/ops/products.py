@@ -329,7 +329,7 @@ def chain_matmul(*matrices: Tensor, out: Out = None) -> Tensor:
     Returns
     -------
     Tensor
-        The matrix product of all.
+        All matrices multiplied.
 
     Examples
     --------
