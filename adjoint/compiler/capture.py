@@ -121,7 +121,7 @@ class Tracer(Observer):
         self.before = {id(t): (t, t._grad) for t in alive_tensors()}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
-            key = None if isinstance(t.array, Payload) or not hasattr(type(t.array), "strides") else layout_of(t.array)
+            key = _memory_of(t)
             if key is not None and (key not in self.outside or t.node is not None):
                 self.outside[key] = t
         self.lasting = [t.array for t in self.outside.values()]  # no other array gets their addresses
@@ -561,9 +561,7 @@ class Tracer(Observer):
 
     def _argument_tensors(self) -> list[tuple[Value, Any]]:
         homes = {m.home: m.origin for m in self.memories if m.origin in self.graph.arguments}
-        found = (
-            (homes.get(layout_of(t.array)), t) for t, _ in self.before.values() if hasattr(type(t.array), "strides")
-        )
+        found = ((homes.get(_memory_of(t)), t) for t, _ in self.before.values())
         return [(v, t) for v, t in found if v is not None]
 
     def _note_state(self, returned: list[Any]) -> None:
@@ -641,6 +639,12 @@ _running_rule = engine._run_watched.__code__
 
 def _is_mask(operand: object) -> bool:
     return isinstance(operand, Value) and operand.dtype == bool
+
+
+def _memory_of(tensor: Any) -> Any:
+    """Return where a tensor's elements are; None of sparse tensors, and of tensors inside a transform."""
+    array = tensor.array
+    return None if isinstance(array, Payload) or not hasattr(type(array), "strides") else layout_of(array)
 
 
 def _arrays_in(params: Params) -> list[Any]:

@@ -419,3 +419,22 @@ def test_what_a_program_lets_go_is_gone() -> None:
     program = capture(step)(x)
     assert sum(ref() is not None for ref in alive) == 0
     agree(program, step, [], normal(40, 50))
+
+
+def test_a_tensor_inside_a_transform_may_be_alive() -> None:
+    """A traceback, or another thread, may hold one: it has no memory of its own to look for."""
+    held = []
+
+    def note(x: adjoint.Tensor) -> adjoint.Tensor:
+        held.append(x)
+        return x * 2
+
+    adjoint.func.vmap(note)(adjoint.ones(3, 2))
+    adjoint.func.jvp(note, (adjoint.ones(2),), (adjoint.ones(2),))
+    program = adjoint.compile(lambda x: (x * 3).sum())
+    x = adjoint.ones(2, requires_grad=True)
+    program(x).backward()
+    assert x.grad is not None and x.grad.tolist() == [3.0, 3.0]
+    exported = adjoint.export.export(adjoint.nn.Linear(2, 1), (adjoint.ones(1, 2),))
+    assert exported.module()(adjoint.ones(1, 2)).shape == (1, 1)
+    assert len(held) == 2
